@@ -91,6 +91,30 @@ class SealError(SecrouteError):
     code = "seal"
 
 
+class SealHeaderError(SealError):
+    """A sealed payload stands under another message's header (scope, id or bits)."""
+
+    code = "seal-header"
+
+
+class SealLimitError(SealError):
+    """A sealing session has used up its nonces; a new session (a fresh salt) is needed."""
+
+    code = "seal-limit"
+
+
+class ReplayError(SealError):
+    """A payload that was already opened came again."""
+
+    code = "replay"
+
+
+class ReplayWindowError(ReplayError):
+    """A payload is too old for the replay window to tell whether it came before."""
+
+    code = "replay-window"
+
+
 # --- keyring -----------------------------------------------------------------------------------------------------
 
 
@@ -112,6 +136,42 @@ class GrantError(KeyringError):
     code = "grant"
 
 
+class KeyringDamagedError(KeyringError):
+    """A key file or grant is truncated, altered, or holds something other than it says."""
+
+    code = "keyring-damaged"
+
+
+class EpochError(KeyringError):
+    """No epoch of the keyring may be used for this at this time."""
+
+    code = "epoch"
+
+
+class GrantRecipientError(GrantError):
+    """A grant was sealed to somebody else."""
+
+    code = "grant-recipient"
+
+
+class GrantSignatureError(GrantError):
+    """A grant is not signed by the space's owner, or not by the owner we pinned."""
+
+    code = "grant-signature"
+
+
+class GrantRollbackError(GrantError):
+    """A grant is not newer than the one already accepted."""
+
+    code = "grant-rollback"
+
+
+class GrantExpiredError(GrantError):
+    """A grant is outside its validity."""
+
+    code = "grant-expired"
+
+
 # --- opaque, engine ----------------------------------------------------------------------------------------------
 
 
@@ -125,3 +185,78 @@ class EngineError(SecrouteError):
     """The forwarding engine was used wrongly or cannot run here."""
 
     code = "engine"
+
+
+# --- wire, router ------------------------------------------------------------------------------------------------
+
+
+class WireError(InputError):
+    """A frame is malformed: a column has the wrong length, a field is missing or out of bounds."""
+
+    code = "wire"
+
+
+class VersionError(WireError):
+    """The two sides share no protocol version."""
+
+    code = "version"
+
+
+class ProtocolError(WireError):
+    """A well-formed frame that is not allowed at this point of the session."""
+
+    code = "protocol"
+
+
+class FlowError(ProtocolError):
+    """The other side sent more than its window allows."""
+
+    code = "flow"
+
+
+class ForbiddenError(SecrouteError):
+    """The certificate's name has no right to do this."""
+
+    code = "forbidden"
+
+
+class QuotaError(SecrouteError):
+    """A quota of the router's configuration is used up."""
+
+    code = "quota"
+
+
+class DrainingError(SecrouteError):
+    """The router is about to stop and takes nothing new."""
+
+    code = "draining"
+
+
+class DurableError(SecrouteError):
+    """A durable subscription does not exist, belongs to somebody else, or cannot be used like this."""
+
+    code = "durable"
+
+
+class ConfigError(InputError):
+    """A router's configuration is not valid; says which key and what would be right."""
+
+    code = "config"
+
+
+class StoreError(SecrouteError):
+    """The durable store cannot be used (damaged, of another version, or the disk fails)."""
+
+    code = "store"
+
+
+class StoreFullError(StoreError):
+    """There is no room left; nothing of the batch was taken, it may be sent again later."""
+
+    code = "store-full"
+
+
+class QueueFullError(SecrouteError):
+    """A durable subscription's queue is full and its policy is to refuse; nothing of the batch was taken."""
+
+    code = "queue-full"

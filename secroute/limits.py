@@ -34,3 +34,42 @@ BATCH_MESSAGES_MAX = 65_536
 PAYLOAD_BYTES_MAX = 1_048_576  # one sealed payload
 BATCH_PAYLOAD_BYTES_MAX = 16 * 1_048_576
 SUBSCRIPTION_FILTERS_MAX = 1_024  # encoded disjuncts of one subscription on the wire
+
+# --- keyring and payload sealing ---------------------------------------------------------------------------------
+KEY_BYTES = 32
+KEY_FILE_BYTES_MAX = 16 * 1_048_576
+GRANT_BYTES_MAX = 4 * 1_048_576
+GRANT_EPOCHS_MAX = 8
+KEYRING_EPOCHS_MAX = 4_096
+KEYRING_MEMBERS_MAX = 16_384
+PASSPHRASE_BYTES_MAX = 1_024
+SCRYPT_LOG2_N_MIN = 14
+SCRYPT_LOG2_N_MAX = 20  # 1 GiB; a file that asks for more is not one of ours
+KEY_NAME_BYTES_MAX = 255  # names of spaces, members, durable subscriptions, UTF-8
+KEY_FILE_LOCK_WAIT_S = 10.0
+OVERLAP_S_MAX = 366 * 86_400
+SEAL_SESSION_MESSAGES_MAX = 2**32  # messages under one subkey
+SEAL_SESSIONS_CACHED_MAX = 4_096  # subkeys an opener remembers per scope
+REPLAY_WINDOW_MESSAGES = 4_096  # how far behind the newest message of a session a late one may come
+REPLAY_SESSIONS_MAX = 16_384
+
+# --- wire, router ------------------------------------------------------------------------------------------------
+FRAME_BYTES_MAX = 24 * 1_048_576  # one gRPC message; a batch that needs more is sent in parts
+SESSION_ID_BYTES = 16
+ROUTER_ID_BYTES = 16
+RESUME_TOKEN_BYTES = 32
+DURABLE_NAME_BYTES = 16
+SOFTWARE_CHARS_MAX = 128
+ERROR_CODE_CHARS_MAX = 64
+ERROR_CHARS_MAX = 1_024
+SUBSCRIBE_SCOPES_MAX = 16  # scopes named by one Subscribe or Unsubscribe
+SESSION_SUBSCRIPTIONS_MAX = 100_000
+ACK_RUNS_MAX = 65_536
+DELIVERY_SLICES_MAX = 4_096
+PUBLISH_RESULTS_MAX = 65_536
+CREDIT_MESSAGES_MAX = 1_048_576  # outstanding for one subscription
+CREDIT_BYTES_MAX = 256 * 1_048_576
+SEQUENCE_MAX = 2**63 - 1
+TTL_MS_MAX = 30 * 24 * 3_600_000
+ACK_TIMEOUT_MS_MAX = 24 * 3_600_000
+TRIES_MAX = 1_000
