@@ -96,6 +96,7 @@ def _ack(frame: Ack) -> pb.ClientFrame:
         verdict=pb.Verdict.Name(frame.verdict),
         credit_messages=frame.credit_messages,
         credit_bytes=frame.credit_bytes,
+        request=frame.request,
     )
     return pb.ClientFrame(ack=message)
 
@@ -183,6 +184,7 @@ def _from_ack(message: pb.Ack) -> Ack:
         Verdict(message.verdict),
         bounded(message.credit_messages, limits.CREDIT_MESSAGES_MAX, "credit messages"),
         bounded(message.credit_bytes, limits.CREDIT_BYTES_MAX, "credit bytes"),
+        bounded(message.request, limits.SEQUENCE_MAX, "ack request"),
     )
 
 

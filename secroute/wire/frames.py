@@ -260,6 +260,15 @@ class Ack:
     verdict: Verdict = Verdict.DONE
     credit_messages: int = 0
     credit_bytes: int = 0
+    request: int = 0
+    """Rising in a session; 0: no AckResult wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AckResult:
+    """Every ack of this session with a request up to this one is committed."""
+
+    request: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +300,7 @@ RouterFrame = (
     | UnsubscribeResult
     | PublishResults
     | Delivery
+    | AckResult
     | Gap
     | Detached
     | Ping

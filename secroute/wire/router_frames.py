@@ -11,6 +11,7 @@ from secroute.wire._generated import gateway_pb2 as pb
 from secroute.wire.columns import batch_from_pb, batch_to_pb
 from secroute.wire.fields import at_most, bounded, exact_bytes, problem_of, problem_to_pb, runs_from_pb, runs_to_pb
 from secroute.wire.frames import (
+    AckResult,
     Delivery,
     Detached,
     Drain,
@@ -121,6 +122,7 @@ _TO_PB: dict[type, Callable[[Any], pb.RouterFrame]] = {
     UnsubscribeResult: _unsubscribe_result,
     PublishResults: _publish_results,
     Delivery: _delivery,
+    AckResult: lambda f: pb.RouterFrame(ack_result=pb.AckResult(request=f.request)),
     Gap: _gap,
     Detached: _detached,
     Ping: lambda f: pb.RouterFrame(ping=pb.Ping(nonce=f.nonce)),
@@ -203,6 +205,7 @@ _FROM_PB: dict[str, Callable[[Any], RouterFrame]] = {
     "unsubscribe_result": lambda m: UnsubscribeResult(m.request, m.subscription, problem_of(m)),
     "publish_results": _from_publish_results,
     "delivery": _from_delivery,
+    "ack_result": lambda m: AckResult(m.request),
     "gap": _from_gap,
     "detached": _from_detached,
     "ping": lambda m: Ping(m.nonce),

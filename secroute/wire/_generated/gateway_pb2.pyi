@@ -62,7 +62,7 @@ class ClientFrame(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., gap_ack: _Optional[_Union[GapAck, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class RouterFrame(_message.Message):
-    __slots__ = ("welcome", "subscribe_result", "unsubscribe_result", "publish_results", "delivery", "gap", "detached", "ping", "pong", "drain", "goodbye")
+    __slots__ = ("welcome", "subscribe_result", "unsubscribe_result", "publish_results", "delivery", "gap", "detached", "ping", "pong", "drain", "goodbye", "ack_result")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIBE_RESULT_FIELD_NUMBER: _ClassVar[int]
     UNSUBSCRIBE_RESULT_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class RouterFrame(_message.Message):
     PONG_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    ACK_RESULT_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     subscribe_result: SubscribeResult
     unsubscribe_result: UnsubscribeResult
@@ -85,7 +86,8 @@ class RouterFrame(_message.Message):
     pong: Pong
     drain: Drain
     goodbye: Goodbye
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., subscribe_result: _Optional[_Union[SubscribeResult, _Mapping]] = ..., unsubscribe_result: _Optional[_Union[UnsubscribeResult, _Mapping]] = ..., publish_results: _Optional[_Union[PublishResults, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., detached: _Optional[_Union[Detached, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+    ack_result: AckResult
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., subscribe_result: _Optional[_Union[SubscribeResult, _Mapping]] = ..., unsubscribe_result: _Optional[_Union[UnsubscribeResult, _Mapping]] = ..., publish_results: _Optional[_Union[PublishResults, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., detached: _Optional[_Union[Detached, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., ack_result: _Optional[_Union[AckResult, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "retryable")
@@ -312,20 +314,28 @@ class Credit(_message.Message):
     def __init__(self, subscription: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("subscription", "up_to", "runs", "verdict", "credit_messages", "credit_bytes")
+    __slots__ = ("subscription", "up_to", "runs", "verdict", "credit_messages", "credit_bytes", "request")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     UP_TO_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     CREDIT_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
     subscription: int
     up_to: int
     runs: _containers.RepeatedCompositeFieldContainer[Run]
     verdict: Verdict
     credit_messages: int
     credit_bytes: int
-    def __init__(self, subscription: _Optional[int] = ..., up_to: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., credit_messages: _Optional[int] = ..., credit_bytes: _Optional[int] = ...) -> None: ...
+    request: int
+    def __init__(self, subscription: _Optional[int] = ..., up_to: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., credit_messages: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., request: _Optional[int] = ...) -> None: ...
+
+class AckResult(_message.Message):
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    def __init__(self, request: _Optional[int] = ...) -> None: ...
 
 class Gap(_message.Message):
     __slots__ = ("subscription", "gap", "reason", "space", "epoch", "messages", "first_unix_ms", "last_unix_ms")

@@ -48,7 +48,7 @@ SIMPLE_CLIENT_FRAMES = [
     frames.Hello(software="x/1", resume_token=b"t" * 32, credit=frames.Credit(0, 10, 1000)),
     frames.Unsubscribe(1, 2, (SCOPE,), True),
     frames.Credit(4, 5, 6),
-    frames.Ack(1, 9, ((10, 1), (12, 3)), frames.Verdict.RETRY, 4, 5),
+    frames.Ack(1, 9, ((10, 1), (12, 3)), frames.Verdict.RETRY, 4, 5, 6),
     frames.GapAck(1, 2),
     frames.Ping(7),
     frames.Pong(8),
@@ -73,6 +73,7 @@ SIMPLE_ROUTER_FRAMES = [
     frames.Detached(1, PROBLEM),
     frames.Ping(1),
     frames.Pong(2),
+    frames.AckResult(9),
     frames.Drain(30),
     frames.Goodbye(PROBLEM),
 ]
