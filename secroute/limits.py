@@ -19,6 +19,18 @@ RECORD_BYTES_MAX = 1_048_576  # one line of a neutral file
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
+# --- encoding ----------------------------------------------------------------------------------------------------
+SCHEMA_ATTRIBUTES_MAX = 1_024
+SCHEMA_LEVELS_MAX = 32  # buckets of one numeric domain, as a power of two
+LADDER_LENGTH_MAX = 256  # characters of one prefix or suffix step
+LADDER_STEPS_MAX = 32
+QGRAM_LENGTH_MAX = 8
+ORDER_BYTES_MAX = 4
+COVER_DISJUNCTS_MAX = 64
+HARDENINGS_MAX = 8
+PROFILE_BYTES_MAX = 262_144
+ENCODE_CHUNK_MESSAGES = 4_096  # messages whose distinct tokens are hashed together
+
 # --- opaque ------------------------------------------------------------------------------------------------------
 SPACE_ID_BYTES = 16
 MESSAGE_ID_BYTES = 16
@@ -37,9 +49,9 @@ SUBSCRIPTION_FILTERS_MAX = 1_024  # encoded disjuncts of one subscription on the
 
 # --- keyring and payload sealing ---------------------------------------------------------------------------------
 KEY_BYTES = 32
-KEY_FILE_BYTES_MAX = 16 * 1_048_576
-GRANT_BYTES_MAX = 4 * 1_048_576
-GRANT_EPOCHS_MAX = 8
+KEY_FILE_BYTES_MAX = 64 * 1_048_576
+GRANT_BYTES_MAX = 32 * 1_048_576
+GRANT_EPOCHS_MAX = 64
 KEYRING_EPOCHS_MAX = 4_096
 KEYRING_MEMBERS_MAX = 16_384
 PASSPHRASE_BYTES_MAX = 1_024
