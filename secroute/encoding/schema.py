@@ -125,13 +125,14 @@ def _bound_text(value: int | float) -> str:
 
 
 def _bound(value: object, key: str, where: str) -> int | float:
+    parsed: object = value
     if isinstance(value, str):
         try:
-            value = int(value) if value.lstrip("-").isdigit() else float.fromhex(value)
+            parsed = int(value) if value.lstrip("-").isdigit() else float.fromhex(value)
         except (ValueError, OverflowError):
             raise SchemaError(f"{where}: {key} is a number, not {value[:40]!r}") from None
     try:
-        number = check_value(value)
+        number = check_value(parsed)
     except InputError as error:
         raise SchemaError(f"{where}: {key}: {error}") from None
     if isinstance(number, bool | str):

@@ -7,20 +7,21 @@ covers it, which thanks to the shifted nodes is never much larger than the range
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A node of the TDAG: ``2**level`` buckets from ``index * 2**level``, plus half of that if shifted."""
+    """A node of the TDAG: ``2**level`` buckets from ``position * 2**level``, plus half of that if shifted."""
 
     level: int
     shifted: bool
-    index: int
+    position: int
 
     @property
     def low(self) -> int:
         """First bucket of the node."""
-        return (self.index << self.level) + (((1 << self.level) >> 1) if self.shifted else 0)
+        return (self.position << self.level) + (((1 << self.level) >> 1) if self.shifted else 0)
 
     @property
     def high(self) -> int:
@@ -48,9 +49,9 @@ class Tdag:
             half = (1 << level) >> 1
             # The root has no shifted twin: nothing lies beyond either end of the domain.
             if 0 < level < self.levels and low >= half and high < (1 << self.levels) - half:
-                index = (low - half) >> level
-                if index == (high - half) >> level:
-                    found.append(Span(level, True, index))
+                position = (low - half) >> level
+                if position == (high - half) >> level:
+                    found.append(Span(level, True, position))
         return found
 
     def smallest(self, low: int, high: int) -> Span:
@@ -63,12 +64,12 @@ class Tdag:
             return [self.smallest(low, high)]
         pieces = self._exact(low, high)
         while len(pieces) > most:
-            merged = [self.smallest(a.low, b.high) for a, b in zip(pieces, pieces[1:], strict=False)]
-            at = min(range(len(merged)), key=lambda i: (merged[i].level, i))
-            joint = merged[at]
-            pieces = [p for p in pieces if p.high < joint.low or p.low > joint.high or p in pieces[at : at + 2]]
-            first = pieces.index(next(p for p in pieces if p.high >= joint.low))
-            pieces[first : first + 2] = [joint]
+            joints = [self.smallest(left.low, right.high) for left, right in pairwise(pieces)]
+            joint = min(joints, key=lambda span: span.level)
+            inside = [joint.low <= piece.low and piece.high <= joint.high for piece in pieces]
+            first = inside.index(True)
+            pieces = [piece for piece, within in zip(pieces, inside, strict=True) if not within]
+            pieces.insert(first, joint)
         return pieces
 
     def _exact(self, low: int, high: int) -> list[Span]:

@@ -1,0 +1,294 @@
+"""The encoder: messages and predicates of one (space, epoch) become opaque bits, batch first.
+
+TRUSTED, pure. Work is done once for every distinct value of a batch, not once a message: each distinct value's tokens
+are found and each distinct token is hashed a single time, then rows are OR-ed together column-wise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from secroute import limits
+from secroute.content.dnf import disjuncts
+from secroute.content.model import Message, Value
+from secroute.content.predicate import Node
+from secroute.encoding import tokens
+from secroute.encoding.bloom import TokenBatch, as_digests, digest_tokens
+from secroute.encoding.hardening import apply_side
+from secroute.encoding.plan import NamedToken, Plan, closure, plan
+from secroute.encoding.profile import Profile
+from secroute.encoding.schema import NumberIndex
+from secroute.encoding.tdag import Span
+from secroute.errors import EmptyFilterError, HardeningError
+from secroute.opaque import EncodedFilters, Scope, Words
+
+Attributes = Mapping[str, Value]
+SEED_BYTES = 32
+
+
+class CoarsenedPredicateWarning(UserWarning):
+    """A predicate had more alternatives than the wire takes; its encoded form is wider than what was asked."""
+
+
+class TokenKeys(Protocol):
+    """What the encoder needs of an epoch's keys."""
+
+    @property
+    def scope(self) -> Scope:
+        """The space, epoch and profile digest these keys belong to."""
+
+    def token_key(self, name: str) -> bytes:
+        """The 32-byte key under which the tokens of one attribute are hashed."""
+
+    def hardening_key(self) -> bytes:
+        """The 32-byte key of the PRF that drops filter bits."""
+
+
+class _TokenTable:
+    """Distinct tokens of a batch, hashed once each, attribute by attribute."""
+
+    def __init__(self, keys: TokenKeys) -> None:
+        self._keys = keys
+        self._digests: list[bytes] = []
+        self.count = 0
+
+    def add(self, name: str, distinct: Sequence[bytes]) -> int:
+        """Hash tokens of one attribute; returns the id of the first, the others follow."""
+        first = self.count
+        self._digests.append(digest_tokens(self._keys.token_key(name), distinct))
+        self.count += len(distinct)
+        return first
+
+    def batch(
+        self, members: npt.NDArray[np.int64], groups: npt.NDArray[np.int64], records: Sequence[Sequence[int]]
+    ) -> TokenBatch:
+        """As a TokenBatch: ``members[i]`` is a token of group ``groups[i]``, a record is a list of groups."""
+        order = np.argsort(groups, kind="stable")
+        lengths = np.fromiter((len(record) for record in records), np.int64, len(records))
+        flat = np.fromiter(chain.from_iterable(records), np.int64, int(lengths.sum()))
+        group_count = int(max(groups.max(initial=-1), flat.max(initial=-1))) + 1
+        return TokenBatch(
+            digests=as_digests(b"".join(self._digests)),
+            group_tokens=members[order],
+            group_offsets=np.searchsorted(groups[order], np.arange(group_count + 1)).astype(np.int64),
+            record_groups=flat,
+            record_offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        )
+
+
+class Encoder:
+    """Encodes for one epoch of one space."""
+
+    def __init__(self, profile: Profile, keys: TokenKeys) -> None:
+        keys.scope.require(Scope(keys.scope.space, keys.scope.epoch, profile.digest))
+        self.profile = profile
+        self.scope = keys.scope
+        self._keys = keys
+        self._randomised = any(h.transform.side == "message" for h in profile.hardening)
+
+    def __repr__(self) -> str:
+        return f"<Encoder space={self.scope.space.hex()[:8]} epoch={self.scope.epoch}>"
+
+    # --- messages ---
+
+    def encode_messages(self, messages: Sequence[Message | Attributes], seed: bytes = b"") -> Words:
+        """``uint64[n, W]``. ``seed``: 32 fresh random bytes, needed if the profile adds noise or padding."""
+        if self._randomised and len(seed) != SEED_BYTES:
+            raise HardeningError(f"this profile hardens messages at random: pass {SEED_BYTES} fresh random bytes")
+        step = limits.ENCODE_CHUNK_MESSAGES
+        chunks = [
+            self.tokenise_messages(messages[at : at + step]).bits(self.profile.bits, self.profile.hashes)
+            for at in range(0, len(messages), step)
+        ]
+        bits = np.concatenate(chunks) if chunks else np.zeros((0, self.profile.words), np.uint64)
+        return apply_side(self.profile.hardening, "message", bits, seed) if self._randomised else bits
+
+    def tokenise_messages(self, messages: Sequence[Message | Attributes]) -> TokenBatch:
+        """Messages as hashed tokens, for any width and number of hashes (no hardening applied)."""
+        index: dict[tuple[str, Value], int] = {}
+        booleans: dict[tuple[str, Value], int] = {}
+        ids: list[list[int]] = []
+        values: list[tuple[str, Value]] = []
+        for message in messages:
+            attributes = message.attributes if isinstance(message, Message) else message
+            row = []
+            for item in attributes.items():
+                # True == 1 to a dict, so booleans have one of their own.
+                known = index if item[1].__class__ is not bool else booleans
+                found = known.get(item)
+                if found is None:
+                    found = known[item] = len(values)
+                    values.append(item)
+                row.append(found)
+            ids.append(row)
+        members, groups, table = self._value_tokens(values)
+        return table.batch(members, groups, ids)
+
+    def _value_tokens(
+        self, values: list[tuple[str, Value]]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _TokenTable]:
+        """The tokens of every distinct value: parallel arrays (token, value) and the table that hashed them."""
+        by_name: dict[str, list[int]] = {}
+        for position, (name, _) in enumerate(values):
+            by_name.setdefault(name, []).append(position)
+        table = _TokenTable(self._keys)
+        members: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        groups: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        for name, places in by_name.items():
+            number = self.profile.schema.number(name)
+            plain: list[int] = []
+            numeric: list[int] = []
+            for place in places:
+                value = values[place][1]
+                is_number = number is not None and not isinstance(value, bool | str)
+                (numeric if is_number else plain).append(place)
+            if plain:
+                _plain_tokens(self.profile, table, name, [values[p][1] for p in plain], plain, members, groups)
+            if numeric and number is not None:
+                _number_tokens(number, table, name, [values[p][1] for p in numeric], numeric, members, groups)
+        return np.concatenate(members), np.concatenate(groups), table
+
+    # --- predicates ---
+
+    def plans(self, predicate: Node) -> list[Plan]:
+        """How each disjunct of a predicate is encoded (for ``explain``)."""
+        return [plan(conjunction, self.profile) for conjunction in disjuncts(predicate)]
+
+    def encode_predicate(self, predicate: Node, *, match_all: bool = False) -> EncodedFilters:
+        """One predicate as encoded disjuncts; a disjunct without bits is refused unless ``match_all``."""
+        bits, _ = self.encode_predicates([predicate], match_all=match_all)
+        return EncodedFilters(self.scope, bits)
+
+    def encode_predicates(
+        self, predicates: Sequence[Node], *, match_all: bool = False
+    ) -> tuple[Words, npt.NDArray[np.int64]]:
+        """``uint64[r, W]`` and ``int64[r]``: all encoded disjuncts, and the predicate each one came from."""
+        batch, owners = self.tokenise_predicates(predicates, match_all=match_all)
+        bits = batch.bits(self.profile.bits, self.profile.hashes)
+        bits = apply_side(self.profile.hardening, "filter", bits, self._keys.hardening_key())
+        return _drop_covered(bits, owners)
+
+    def tokenise_predicates(
+        self, predicates: Sequence[Node], *, match_all: bool = False
+    ) -> tuple[TokenBatch, npt.NDArray[np.int64]]:
+        """Predicates as hashed tokens, one record a disjunct, and the predicate each record came from."""
+        asks: list[frozenset[NamedToken]] = []
+        owners: list[int] = []
+        for position, predicate in enumerate(predicates):
+            mine = self._asks(predicate)
+            if not match_all and not all(mine):
+                raise EmptyFilterError(
+                    "an alternative of this predicate leaves no bits, so a router would send every message; "
+                    "add a condition on a present attribute, or ask for match_all"
+                )
+            asks += mine
+            owners += [position] * len(mine)
+        ids: dict[NamedToken, int] = {}
+        records = [[ids.setdefault(token, len(ids)) for token in sorted(asked)] for asked in asks]
+        by_name: dict[str, list[tuple[int, bytes]]] = {}
+        for (name, token), place in ids.items():
+            by_name.setdefault(name, []).append((place, token))
+        table = _TokenTable(self._keys)
+        members = np.zeros(len(ids), np.int64)
+        for name, entries in by_name.items():
+            first = table.add(name, [token for _, token in entries])
+            members[[place for place, _ in entries]] = np.arange(first, first + len(entries))
+        return table.batch(members, np.arange(len(ids)), records), np.asarray(owners, np.int64)
+
+    def _asks(self, predicate: Node) -> list[frozenset[NamedToken]]:
+        """The token sets of a predicate's disjuncts, coarsened if they are too many for the wire."""
+        plans = self.plans(predicate)
+        asks = list(dict.fromkeys(asked for each in plans for asked in each.asks))
+        most = limits.SUBSCRIPTION_FILTERS_MAX
+        if len(asks) <= most:
+            return asks
+        warnings.warn(
+            f"{len(asks)} encoded alternatives are coarsened to at most {most}; more false positives will be paid",
+            CoarsenedPredicateWarning,
+            stacklevel=4,
+        )
+        wide = sorted(
+            (closure(asked, each.conjunction, self.profile) for each in plans for asked in each.asks[:1]), key=sorted
+        )
+        size = -(-len(wide) // most)
+        # Neighbours in sorted order share the most; what all of a group imply is said by every match of any of them.
+        merged = [frozenset.intersection(*wide[at : at + size]) for at in range(0, len(wide), size)]
+        return list(dict.fromkeys(merged))
+
+
+def _plain_tokens(
+    profile: Profile,
+    table: _TokenTable,
+    name: str,
+    values: list[Value],
+    places: list[int],
+    members: list[npt.NDArray[np.int64]],
+    groups: list[npt.NDArray[np.int64]],
+) -> None:
+    """Tokens found value by value: strings, booleans, and numbers without a domain."""
+    ids: dict[bytes, int] = {}
+    said: list[int] = []
+    whose: list[int] = []
+    for place, value in zip(places, values, strict=True):
+        for token in tokens.value_tokens(profile.schema, name, value):
+            said.append(ids.setdefault(token, len(ids)))
+            whose.append(place)
+    first = table.add(name, list(ids))
+    members.append(np.asarray(said, np.int64) + first)
+    groups.append(np.asarray(whose, np.int64))
+
+
+def _number_tokens(
+    index: NumberIndex,
+    table: _TokenTable,
+    name: str,
+    values: list[Value],
+    places: list[int],
+    members: list[npt.NDArray[np.int64]],
+    groups: list[npt.NDArray[np.int64]],
+) -> None:
+    """Tokens of numbers with a domain: level by level over all distinct values at once."""
+    where = np.asarray(places, np.int64)
+    exact = [tokens.equality(value) for value in values] if index.equality else []
+    first = table.add(name, [tokens.EXISTENCE, *exact])
+    members.append(np.full(len(values), first, np.int64))
+    groups.append(where)
+    if exact:
+        members.append(np.arange(first + 1, first + 1 + len(exact)))
+        groups.append(where)
+    buckets = np.asarray([index.bucket(value) for value in values], np.int64)  # type: ignore[arg-type]
+    top = index.levels
+    for level in index.tdag.used:
+        half = (1 << level) >> 1
+        inside = (buckets >= half) & (buckets < (1 << top) - half)
+        for shifted in (False, True) if 0 < level < top else (False,):
+            chosen = inside if shifted else slice(None)
+            found, inverse = np.unique((buckets[chosen] - (half if shifted else 0)) >> level, return_inverse=True)
+            if len(found):
+                spans = [tokens.number_span(Span(level, shifted, int(i))) for i in found]
+                members.append(inverse + table.add(name, spans))
+                groups.append(where[chosen])
+
+
+def _drop_covered(bits: Words, owners: npt.NDArray[np.int64]) -> tuple[Words, npt.NDArray[np.int64]]:
+    """Within each predicate, drop a disjunct whose bits include another's: that other one matches whenever it does."""
+    keep = np.ones(len(bits), bool)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    for start, end in zip(starts, [*starts[1:], len(owners)], strict=True):
+        if end - start < 2:
+            continue
+        rows = bits[start:end]
+        order = np.argsort(np.bitwise_count(rows).sum(axis=1), kind="stable")
+        kept: list[int] = []
+        for row in order:
+            if kept and not (rows[kept] & ~rows[row]).any(axis=1).all():
+                keep[start + row] = False
+            else:
+                kept.append(int(row))
+    return np.ascontiguousarray(bits[keep]), owners[keep]
