@@ -89,6 +89,8 @@ class EpochKeys(KeyHandle):
             raise KeyringError(f"an epoch's secrets have {limits.KEY_BYTES} bytes each")
         if not 0 <= activates_s <= TIME_S_MAX or not 0 <= overlap_s <= limits.OVERLAP_S_MAX:
             raise KeyringError(f"activation or overlap is out of range (overlap at most {limits.OVERLAP_S_MAX} s)")
+        if len(profile.to_bytes()) > limits.PROFILE_BYTES_MAX:
+            raise LimitError(f"a profile has at most {limits.PROFILE_BYTES_MAX} bytes in canonical form")
         self.scope = Scope(space, number, profile.digest)
         self.number = number
         self.profile = profile
@@ -142,7 +144,7 @@ class EpochKeys(KeyHandle):
         """The epoch of a key file or grant."""
         number = record.number("number", 0, limits.EPOCH_MAX)
         try:
-            profile = Profile.from_bytes(record.blob("profile", bytes_max=limits.KEY_FILE_BYTES_MAX))
+            profile = Profile.from_bytes(record.blob("profile", bytes_max=limits.PROFILE_BYTES_MAX))
         except KeyringError:
             raise
         except SecrouteError as error:

@@ -23,6 +23,7 @@ from secroute.keyring.identity import Identity
 from secroute.keyring.records import Record
 
 StatKey = tuple[int, int, int]
+_WHOSE = {"owner": "an owner", "member": "a member"}
 
 
 class Keyring(KeyHandle, ABC):
@@ -102,7 +103,7 @@ class Keyring(KeyHandle, ABC):
         if kind is None:
             raise KeyringError(f"{where}: holds {file.kind}, not a keyring")
         if not issubclass(kind, cls):
-            raise KeyringError(f"{where}: is the keyring of a {file.kind}; this needs that of a {cls.kind}")
+            raise KeyringError(f"{where}: is the keyring of {_WHOSE[file.kind]}; this needs that of {_WHOSE[cls.kind]}")
         keyring = kind.from_record(files.body_record(file, str(where)))
         keyring._path, keyring._protection, keyring._stat = where, file.protection, stat_key
         return keyring

@@ -45,8 +45,8 @@ class Revocation:
 
     epoch: EpochKeys
     """The first epoch that the revoked members do not hold."""
-    exposed: dict[str, tuple[tuple[int, Window], ...]]
-    """By revoked member: the epochs it still holds, with the times until which they serve."""
+    exposed: dict[str, tuple[tuple[int, Window | None], ...]]
+    """By revoked member: the epochs it was ever given, with the times they serve (None: the owner has forgotten)."""
     grants: dict[str, bytes] = field(repr=False)
     """New grants for the remaining members, by name."""
 
@@ -192,7 +192,7 @@ class OwnerKeyring(Keyring):
             self.members[member.name] = replace(member, revoked_s=int(now))
         held = {old.number for old in self.timeline.epochs}
         exposed = {
-            member.name: tuple((number, self.window(number)) for number in member.granted if number in held)
+            member.name: tuple((number, self.window(number) if number in held else None) for number in member.granted)
             for member in leaving
         }
         return Revocation(epoch, exposed, self.grant_all(now=now, valid_s=valid_s))

@@ -69,10 +69,13 @@ class Record:
 
     def blob(self, key: str, size: int | None = None, bytes_max: int | None = None) -> bytes:
         """Base64 bytes of an exact or bounded size."""
+        text = self._take(key, str)
         try:
-            data = base64.b64decode(self._take(key, str), validate=True)
+            data = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             raise KeyringDamagedError(f"{self._where}: field {key!r} is not base64") from None
+        if blob(data) != text:  # unused bits at the end: two texts for one value
+            raise KeyringDamagedError(f"{self._where}: field {key!r} is not base64 in its one proper form")
         if (size is not None and len(data) != size) or (bytes_max is not None and len(data) > bytes_max):
             raise KeyringDamagedError(f"{self._where}: field {key!r} has a wrong size of {len(data)} bytes")
         return data

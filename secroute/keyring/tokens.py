@@ -34,10 +34,10 @@ def load_token_keys(path: str | os.PathLike[str]) -> TokenKeys:
     """The token keys of such a file; a keyring is refused here, so that a worker cannot be handed too much."""
     file = files.read(path)
     if file.kind != _KIND:
-        raise KeyringError(f"{path}: holds the keyring of a {file.kind}; token keys are wanted here, and nothing more")
+        raise KeyringError(f"{path}: is a file of kind {file.kind!r}; token keys are wanted here, and nothing more")
     record = files.body_record(file, str(path))
     try:
-        profile = Profile.from_bytes(record.blob("profile", bytes_max=limits.KEY_FILE_BYTES_MAX))
+        profile = Profile.from_bytes(record.blob("profile", bytes_max=limits.PROFILE_BYTES_MAX))
     except KeyringError:
         raise
     except SecrouteError as error:
