@@ -93,6 +93,7 @@ class SessionLimits:
     keepalive_s: int
     resume_grace_s: int
     ttl_ms_max: int
+    publish_window_batches: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

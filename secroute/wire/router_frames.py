@@ -41,6 +41,7 @@ _LIMITS = (
     "keepalive_s",
     "resume_grace_s",
     "ttl_ms_max",
+    "publish_window_batches",
 )
 
 # --- to protobuf -----------------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Welcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., router_id: _Optional[bytes] = ..., session_id: _Optional[bytes] = ..., resume_token: _Optional[bytes] = ..., resumed: _Optional[bool] = ..., limits: _Optional[_Union[SessionLimits, _Mapping]] = ..., publish_sequence: _Optional[int] = ...) -> None: ...
 
 class SessionLimits(_message.Message):
-    __slots__ = ("frame_bytes_max", "batch_messages_max", "publish_window_messages", "publish_window_bytes", "subscription_filters_max", "session_filters_max", "keepalive_s", "resume_grace_s", "ttl_ms_max")
+    __slots__ = ("frame_bytes_max", "batch_messages_max", "publish_window_messages", "publish_window_bytes", "subscription_filters_max", "session_filters_max", "keepalive_s", "resume_grace_s", "ttl_ms_max", "publish_window_batches")
     FRAME_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     BATCH_MESSAGES_MAX_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_WINDOW_MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +142,7 @@ class SessionLimits(_message.Message):
     KEEPALIVE_S_FIELD_NUMBER: _ClassVar[int]
     RESUME_GRACE_S_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_WINDOW_BATCHES_FIELD_NUMBER: _ClassVar[int]
     frame_bytes_max: int
     batch_messages_max: int
     publish_window_messages: int
@@ -151,7 +152,8 @@ class SessionLimits(_message.Message):
     keepalive_s: int
     resume_grace_s: int
     ttl_ms_max: int
-    def __init__(self, frame_bytes_max: _Optional[int] = ..., batch_messages_max: _Optional[int] = ..., publish_window_messages: _Optional[int] = ..., publish_window_bytes: _Optional[int] = ..., subscription_filters_max: _Optional[int] = ..., session_filters_max: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., resume_grace_s: _Optional[int] = ..., ttl_ms_max: _Optional[int] = ...) -> None: ...
+    publish_window_batches: int
+    def __init__(self, frame_bytes_max: _Optional[int] = ..., batch_messages_max: _Optional[int] = ..., publish_window_messages: _Optional[int] = ..., publish_window_bytes: _Optional[int] = ..., subscription_filters_max: _Optional[int] = ..., session_filters_max: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., resume_grace_s: _Optional[int] = ..., ttl_ms_max: _Optional[int] = ..., publish_window_batches: _Optional[int] = ...) -> None: ...
 
 class Ping(_message.Message):
     __slots__ = ("nonce",)

@@ -29,6 +29,7 @@ LIMITS = frames.SessionLimits(
     keepalive_s=7,
     resume_grace_s=8,
     ttl_ms_max=9,
+    publish_window_batches=10,
 )
 
 
