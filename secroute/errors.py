@@ -260,3 +260,66 @@ class QueueFullError(SecrouteError):
     """A durable subscription's queue is full and its policy is to refuse; nothing of the batch was taken."""
 
     code = "queue-full"
+
+
+# --- client ------------------------------------------------------------------------------------------------------
+
+
+class ClientError(SecrouteError):
+    """The client cannot do what was asked."""
+
+    code = "client"
+
+
+class ConnectError(ClientError):
+    """No router could be reached, or none let us in."""
+
+    code = "connect"
+
+
+class ConnectionLostError(ClientError):
+    """The connection broke before the answer came; what was asked may or may not have happened."""
+
+    code = "connection-lost"
+
+
+class RefusedError(ClientError):
+    """A router refused a request; ``reason`` is the router's own code."""
+
+    code = "refused"
+
+    def __init__(self, reason: str, message: str, retryable: bool = False) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+        self.retryable = retryable
+
+
+class PublishTimeoutError(ClientError):
+    """No result within the time allowed; the message may or may not have been taken."""
+
+    code = "publish-timeout"
+
+
+class GapError(ClientError):
+    """Messages for a durable subscription were not kept; ``gap`` tells how many and when."""
+
+    code = "gap"
+
+    def __init__(self, message: str, gap: object) -> None:
+        super().__init__(message)
+        self.gap = gap
+
+
+# --- audit -------------------------------------------------------------------------------------------------------
+
+
+class AuditError(SecrouteError):
+    """An audit cannot run or go on: no Java, a folder of another run, too many bad records."""
+
+    code = "audit"
+
+
+class FalseNegativeError(AuditError):
+    """The law was broken: an exact match that the encoded filters miss."""
+
+    code = "false-negative"

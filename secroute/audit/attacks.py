@@ -1,0 +1,190 @@
+"""Attacks on encoded traffic by a router that knows the profile and how often values occur, but no key.
+
+TRUSTED side, pure. Every attack returns its success beside chance and ceiling; the attacker is adaptive: he knows the
+declared hardening and corrects for it. ``World`` holds what he sees, and apart from it the truth he is judged by.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from secroute.audit.bitstate import unpack
+from secroute.audit.figures import Figure
+from secroute.audit.intervals import wilson
+from secroute.content import Value
+from secroute.opaque import Words
+
+Bools = npt.NDArray[np.bool_]
+VALUES_ATTACKED = 32
+
+
+@dataclass(frozen=True)
+class World:
+    """Messages on the wire, one probe filter a value (``attribute = value``), and what the attacker knows beforehand."""
+
+    attribute: str
+    bits: Words
+    truth: npt.NDArray[np.int64]
+    """Which value each message has: a place in ``values``, or -1."""
+    values: tuple[Value, ...]
+    known: npt.NDArray[np.float64]
+    """How often each value occurs, from other messages than these."""
+    probes: Words
+    noise: float = 0.0
+    """Share of clear bits that the profile declares to set at random."""
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+
+def included(filters: Words, bits: Words) -> Bools:
+    """``bool[f, n]``: which filters are in which messages."""
+    out = np.ones((len(filters), len(bits)), bool)
+    for word in range(bits.shape[1]):
+        out &= (filters[:, word][:, None] & ~bits[:, word][None, :]) == 0
+    return out
+
+
+def top_values(known: Sequence[Mapping[str, Value]], attribute: str, most: int = VALUES_ATTACKED) -> list[tuple[Value, float]]:
+    """The most frequent values of an attribute with their shares, in an order that depends on nothing secret."""
+    seen = Counter(m[attribute] for m in known if attribute in m)
+    ranked = sorted(seen.items(), key=lambda item: (-item[1], str(item[0])))[:most]
+    return [(value, count / max(1, len(known))) for value, count in ranked]
+
+
+def _share(measure: str, hits: int, trials: int, chance: float, attribute: str, ceiling: float = 1.0) -> Figure:
+    low, high = wilson(hits, trials)
+    return Figure(measure, hits / max(1, trials), low, high, chance, ceiling, attribute, samples=trials)
+
+
+def _by_rank(score: npt.NDArray[np.float64], known: npt.NDArray[np.float64], shuffle: npt.NDArray[np.int64]) -> int:
+    """How many probes are named right if the i-th busiest is taken for the i-th most frequent value."""
+    # The attacker sees probes in an order that says nothing; ties must not fall back to the order of values.
+    seen = shuffle[np.argsort(-score[shuffle], kind="stable")]
+    guess = np.argsort(-known, kind="stable")
+    return int((seen == guess).sum())
+
+
+def rank_attack(world: World, seed: int) -> list[Figure]:
+    """(5) Name each subscription by the rank of its match volume: as counted, and corrected for false positives."""
+    n, count = len(world), len(world.values)
+    shuffle = np.random.default_rng(seed).permutation(count)
+    volume = included(world.probes, world.bits).mean(axis=1)
+    flags = unpack(world.bits)
+    fill = flags.mean(axis=1)
+    weight = unpack(world.probes).sum(axis=1)
+    expected = np.array([(fill**b).mean() for b in weight])
+    corrected = (volume - expected) / np.maximum(1e-9, 1 - expected)
+    plain = np.bincount(world.truth[world.truth >= 0], minlength=count) / max(1, n)
+    ceiling = _by_rank(plain, world.known, shuffle) / count
+    return [
+        _share("rank_naive", _by_rank(volume, world.known, shuffle), count, 1 / count, world.attribute, ceiling),
+        _share("rank_corrected", _by_rank(corrected, world.known, shuffle), count, 1 / count, world.attribute, ceiling),
+    ]
+
+
+def closures(world: World, slack: float = 0.02) -> tuple[Bools, npt.NDArray[np.float64]]:
+    """Bit sets that occur together: for each bit, all bits that are set whenever it is. One row a distinct set."""
+    flags = unpack(world.bits).astype(np.float32)
+    n = len(flags)
+    q = flags.mean(axis=0)
+    usable = (q > 5 / n) & (q < 0.98)
+    together = (flags.T @ flags) / np.maximum(1.0, flags.sum(axis=0))[:, None]
+    # Of the messages that have a bit, this share has it by declared noise alone: the adaptive attacker allows for it.
+    chance = np.minimum(0.9, world.noise * (1 - q) / np.maximum(q, 1e-9)) if world.noise else np.zeros_like(q)
+    rows = together >= (1 - slack - chance)[:, None]
+    rows &= (q[None, :] < 0.98)
+    sets = np.unique(rows[usable], axis=0)
+    sets = sets[sets.sum(axis=1) >= 2]
+    support = np.array([flags[:, row].all(axis=1).mean() for row in sets]) if len(sets) else np.zeros(0)
+    return sets, support
+
+
+def pattern_attack(world: World) -> tuple[Figure, npt.NDArray[np.int64]]:
+    """(6) Reconstruct tokens from co-occurring bits and name them by a known distribution (Christen et al.).
+
+    Returns the figure and, for each message, the value the attacker reads from it (-1: he cannot say).
+    """
+    sets, support = closures(world)
+    flags = unpack(world.bits).astype(bool)
+    guesses = np.full(len(world), -1)
+    hits, free = 0, np.ones(len(sets), bool)
+    correct = np.zeros((len(sets), len(world.values)), bool)
+    holds = [flags[:, row].all(axis=1) for row in sets]
+    for v in range(len(world.values)):
+        has = world.truth == v
+        for s, rows in enumerate(holds):
+            union = (rows | has).sum()
+            correct[s, v] = union > 0 and (rows & has).sum() / union >= 0.8
+    for v in np.argsort(-world.known, kind="stable"):
+        tolerance = 3 * np.sqrt(max(world.known[v], 1 / len(world)) / len(world)) + 1e-9
+        gap = np.where(free, np.abs(support - world.known[v]), np.inf)
+        if not len(gap) or gap.min() > tolerance:
+            continue
+        # Several sets may fit equally well; the larger one says more.
+        near = np.flatnonzero(gap <= gap.min() + tolerance / 10)
+        best = int(near[np.argmax(sets[near].sum(axis=1))])
+        free[best] = False
+        hits += bool(correct[best, v])
+        guesses[holds[best] & (guesses < 0)] = v
+    chance = float(correct.mean()) if correct.size else 0.0
+    figure = _share("pattern_mining", hits, len(world.values), max(chance, 1 / len(world.values)), world.attribute)
+    return figure, guesses
+
+
+def bayes(world: World, guesses: npt.NDArray[np.int64]) -> list[Figure]:
+    """(7) Bayes vulnerability: one guess a message by a router alone, and its ratio to guessing the commonest value."""
+    mode = int(np.argmax(world.known))
+    prior = float((world.truth == mode).mean())
+    said = np.where(guesses >= 0, guesses, mode)
+    hits = int((said == world.truth).sum())
+    figure = _share("bayes_vulnerability", hits, len(world), prior, world.attribute)
+    scale = max(prior, 1e-9)
+    ratio = Figure(
+        "multiplicative_leakage", figure.value / scale, figure.low / scale, figure.high / scale, 1.0, 1 / scale,
+        world.attribute, "ratio", len(world),
+    )  # fmt: skip
+    return [figure, ratio]
+
+
+def labelled_bayes(world: World) -> Figure:
+    """(7b) The same for a router helped by a member: half the messages come with their values, the rest is guessed."""
+    flags = unpack(world.bits).astype(np.float64)
+    half = len(world) // 2
+    classes = world.truth[:half] + 1
+    count = len(world.values) + 1
+    sums = np.zeros((count, flags.shape[1]))
+    np.add.at(sums, classes, flags[:half])
+    sizes = np.bincount(classes, minlength=count).astype(np.float64)
+    p = (sums + 0.5) / (sizes + 1.0)[:, None]
+    score = flags[half:] @ (np.log(p) - np.log1p(-p)).T + np.log1p(-p).sum(axis=1) + np.log(sizes + 0.5)
+    score[:, sizes == 0] = -np.inf
+    test = world.truth[half:] + 1
+    prior = float((test == int(np.argmax(sizes))).mean())
+    return _share("bayes_with_member", int((score.argmax(axis=1) == test).sum()), len(test), prior, world.attribute)
+
+
+def dictionary_attack(world: World) -> Figure:
+    """(10) Whoever has the key tries every value of a dictionary: messages whose value is found, and alone."""
+    found = included(world.probes, world.bits)
+    alone = found.sum(axis=0) == 1
+    known = world.truth >= 0
+    right = known & alone & found[np.maximum(world.truth, 0), np.arange(len(world))]
+    prior = float((world.truth[known] == int(np.argmax(world.known))).mean()) if known.any() else 0.0
+    return _share("dictionary_with_key", int(right.sum()), int(known.sum()), prior, world.attribute)
+
+
+def link_epochs(first: World, second: World, seed: int) -> Figure:
+    """(11) Recognise subscriptions after a rotation by how much they match."""
+    count = len(first.values)
+    shuffle = np.random.default_rng(seed).permutation(count)
+    before = included(first.probes, first.bits).mean(axis=1)
+    after = included(second.probes, second.bits).mean(axis=1)
+    plain = [np.bincount(w.truth[w.truth >= 0], minlength=count) / max(1, len(w)) for w in (first, second)]
+    hits = _by_rank(after, before, shuffle)
+    return _share("linked_across_epochs", hits, count, 1 / count, first.attribute, _by_rank(plain[1], plain[0], shuffle) / count)

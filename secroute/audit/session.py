@@ -1,0 +1,58 @@
+"""One Spark session for an audit: found Java, quiet logs, Arrow batches, Python workers that are started once.
+
+TRUSTED side. Nothing secret is ever put into the configuration; only paths travel.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from secroute.errors import AuditError
+
+ARROW_ROWS = 8_192
+
+
+def require_java() -> None:
+    """Raise unless a Java runtime can be found: Spark's own message is a page of shell errors."""
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise AuditError(f"JAVA_HOME is {home}, which holds no bin/java; point it at a Java 17 runtime")
+    if not home and shutil.which("java") is None:
+        raise AuditError("Spark needs Java and there is none on the PATH; install a Java 17 runtime or set JAVA_HOME")
+
+
+def open_session(
+    master: str = "local[*]", *, memory: str = "2g", settings: dict[str, str] | None = None, name: str = "secroute audit"
+) -> Any:
+    """A session on ``master``. Workers run this Python with this package."""
+    require_java()
+    from pyspark.sql import SparkSession
+
+    root = str(Path(__file__).resolve().parents[2])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master).appName(name)
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "true" if sys.stderr.isatty() else "false",
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1" if master.startswith("local") else "",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+        "spark.sql.shuffle.partitions": "8",
+        "spark.python.worker.reuse": "true",
+        "spark.sql.files.maxPartitionBytes": "16m",
+        "spark.log.level": "ERROR",
+        # Separate executors find the package where the driver has it; on a cluster it is installed on every worker.
+        "spark.executorEnv.PYTHONPATH": root,
+        # One thread a worker: Spark's tasks are the parallelism.
+        "spark.executorEnv.NUMBA_NUM_THREADS": "1",
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
+    }
+    for key, value in {**options, **(settings or {})}.items():
+        if value:
+            builder = builder.config(key, value)
+    return builder.getOrCreate()
