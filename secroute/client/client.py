@@ -1,0 +1,522 @@
+"""The client: keeps a session with one of several routers, and everything an application asked for, alive.
+
+TRUSTED, I/O. One task owns the connection (connect, serve, back off, again); packing, acks and the keyring's watch have
+their own. Subscriptions and unacknowledged publications outlive connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from typing import Any, Self
+
+from secroute import limits
+from secroute.client.epochs import EpochBook
+from secroute.client.identity import TlsIdentity, parse_targets, require_loopback
+from secroute.client.inbox import Inbox
+from secroute.client.ledger import Duplicates, Ledger
+from secroute.client.link import SOFTWARE, Link, refusal
+from secroute.client.options import Options
+from secroute.client.outbox import Outbox
+from secroute.client.stats import ClientStats
+from secroute.client.subscription import Gap, OnGap, Subscription
+from secroute.content import Message, Node, Value, parse
+from secroute.errors import ClientError, ConnectError, ConnectionLostError, LimitError, RefusedError, SecrouteError
+from secroute.keyring import Keyring
+from secroute.wire import frames
+from secroute.wire.frames import Ack, Credit, Durable, Hello, Mode, Subscribe, Unsubscribe, Welcome
+
+_log = logging.getLogger("secroute.client")
+_CHUNKS_AHEAD = 16  # batches of one publish_many that may be without a result
+
+Publishable = Message | Mapping[str, Value]
+_FINAL_REASONS = frozenset({"forbidden", "version"})
+
+
+class Client:
+    """Made by ``connect``."""
+
+    def __init__(
+        self, targets: tuple[str, ...], keyring: Keyring, identity: TlsIdentity | None, options: Options
+    ) -> None:
+        self.stats = ClientStats()
+        self._targets, self._identity, self._options = targets, identity, options
+        self._book = EpochBook(keyring, options)
+        self._outbox = Outbox(self._book, options, self.stats)
+        self._inbox = Inbox(self._book, self.stats)
+        self._ordinary = Ledger(0, options.credit_messages, options.credit_bytes, self._duplicates())
+        self._durable_duplicates: dict[bytes, Duplicates] = {}
+        self._subscriptions: dict[int, Subscription] = {}
+        self._requests: dict[int, tuple[Subscription, Callable[[frames.Problem | None], None]]] = {}
+        self._ack_waiters: dict[int, asyncio.Future[None]] = {}
+        self._next_request = 0
+        self._next_subscription = 0
+        self._link: Link | None = None
+        self._resume: tuple[str, bytes] | None = None
+        self._connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ack_timers: dict[int, asyncio.TimerHandle] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = False
+        self._drained = False
+
+    def _duplicates(self) -> Duplicates:
+        return Duplicates(4 * self._options.credit_messages)
+
+    # --- life ---
+
+    async def __aenter__(self) -> Self:
+        for work in (self._run, self._outbox.run, self._outbox.expire, self._watch_keyring):
+            self._tasks.append(asyncio.create_task(work()))
+        try:
+            async with asyncio.timeout(self._options.connect_timeout_s):
+                await asyncio.shield(self._connected)
+        except TimeoutError:
+            await self._stop(goodbye=False)
+            raise ConnectError(f"no router answered at {', '.join(self._targets)}") from None
+        except BaseException:
+            await self._stop(goodbye=False)
+            raise
+        return self
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._options.publish_timeout_s):
+                    await self.flush()
+        for subscription in list(self._subscriptions.values()):
+            await subscription.close()
+        await self._stop(goodbye=True)
+
+    async def flush(self) -> None:
+        """Return once everything published so far has its result, good or bad."""
+        while not self._outbox.idle:
+            await asyncio.sleep(0.005)
+
+    async def _stop(self, goodbye: bool) -> None:
+        self._closing = True
+        for task in self._tasks[1:]:
+            task.cancel()
+        if self._link is not None and goodbye:
+            await self._link.close(goodbye=True)
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        for timer in self._ack_timers.values():
+            timer.cancel()
+        self._outbox.fail(ClientError("the client was closed"))
+        if not self._connected.done():
+            self._connected.cancel()
+
+    @property
+    def connected_to(self) -> str | None:
+        """The router's address, while connected."""
+        return self._link.target if self._link else None
+
+    # --- publishing ---
+
+    async def publish(
+        self,
+        message: Publishable,
+        payload: bytes = b"",
+        *,
+        best_effort: bool = False,
+        ttl_s: float = 0.0,
+    ) -> None:
+        """Publish one message; returns when the router has taken it (durably, unless ``best_effort``)."""
+        await self._put(message, payload, best_effort, ttl_s)
+
+    async def publish_many(
+        self,
+        messages: Iterable[Publishable] | AsyncIterable[Publishable],
+        *,
+        best_effort: bool = False,
+        ttl_s: float = 0.0,
+    ) -> int:
+        """Publish in full batches, in order; returns how many once all are taken, raises the first refusal."""
+        ahead = _CHUNKS_AHEAD * self._options.batch_messages
+        open_results: list[asyncio.Future[None]] = []
+        count = 0
+        async for message in _each(messages):
+            open_results.append(self._put(message, b"", best_effort, ttl_s))
+            count += 1
+            if len(open_results) >= ahead:
+                half, open_results = open_results[: ahead // 2], open_results[ahead // 2 :]
+                await _all(half)
+        await _all(open_results)
+        return count
+
+    def _put(self, message: Publishable, payload: bytes, best_effort: bool, ttl_s: float) -> asyncio.Future[None]:
+        if self._closing:
+            raise ClientError("the client is closed")
+        if not 0 <= ttl_s * 1000 <= limits.TTL_MS_MAX:
+            raise LimitError(f"a time to live is 0..{limits.TTL_MS_MAX // 1000} s, not {ttl_s:g}")
+        if not isinstance(message, Message):
+            message = Message(message)
+        mode = Mode.BEST_EFFORT if best_effort else Mode.AT_LEAST_ONCE
+        return self._outbox.put(message.attributes, payload, mode, int(ttl_s * 1000))
+
+    # --- subscribing ---
+
+    def subscribe(
+        self,
+        predicate: str | Node,
+        *,
+        durable: str | None = None,
+        shared: bool = False,
+        prefetch: int | None = None,
+        ack_timeout_s: float = 0.0,
+        tries_max: int = 0,
+        match_all: bool = False,
+        on_gap: OnGap | None = None,
+    ) -> Subscription:
+        """A subscription to enter with ``async with``; it is active once entered.
+
+        ``durable``: a name under which the router keeps messages while nobody is attached. ``shared``: several
+        consumers share it. ``match_all``: allow a predicate whose bits would match everything.
+        """
+        node = parse(predicate) if isinstance(predicate, str) else predicate
+        self._next_subscription += 1
+        number = self._next_subscription
+        ledger, attachment = self._ordinary, None
+        if durable is not None:
+            name = self._book.durable_name(durable)
+            if any(each.durable is not None and each.durable.name == name for each in self._subscriptions.values()):
+                raise ClientError("this durable subscription is already open in this client")
+            duplicates = self._durable_duplicates.setdefault(name, self._duplicates())
+            ledger = Ledger(number, prefetch or self._options.credit_messages, self._options.credit_bytes, duplicates)
+            attachment = Durable(name, shared, int(ack_timeout_s * 1000), tries_max)
+        return Subscription(self, number, node, match_all=match_all, durable=attachment, ledger=ledger, on_gap=on_gap)
+
+    async def _activate(self, subscription: Subscription) -> None:
+        self._subscriptions[subscription.number] = subscription
+        try:
+            if self._link is not None:
+                self._send_subscribe(subscription)
+            async with asyncio.timeout(self._options.request_timeout_s):
+                await asyncio.shield(subscription.active)
+        except TimeoutError:
+            self._subscriptions.pop(subscription.number, None)
+            raise ConnectionLostError("no router has confirmed the subscription in time") from None
+        except BaseException:
+            self._subscriptions.pop(subscription.number, None)
+            raise
+
+    async def _deactivate(self, subscription: Subscription, delete: bool) -> None:
+        if subscription.durable is not None:
+            with contextlib.suppress(ClientError):  # no connection: unconfirmed acks may come again, as they say
+                await self._flush_acks(subscription.ledger, confirmed=True)
+        self._subscriptions.pop(subscription.number, None)
+        if self._link is None:
+            if delete:
+                raise ConnectionLostError("not connected: the durable subscription was not deleted")
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        request = self._request(subscription, lambda problem: _finish(done, problem))
+        self._link.send(Unsubscribe(request, subscription.number, (), delete))
+        try:
+            async with asyncio.timeout(self._options.request_timeout_s):
+                await done
+        except (TimeoutError, ClientError):
+            if delete:
+                raise
+
+    def _send_subscribe(self, subscription: Subscription) -> None:
+        """Tell the router all filters of a subscription, under every epoch of now."""
+        if self._link is None:
+            return
+        try:
+            filters = self._book.filters(subscription.predicate, subscription.match_all)
+        except SecrouteError as error:
+            self._subscription_failed(subscription, error)
+            return
+        durable = subscription.durable
+        if durable is not None:
+            credit = subscription.ledger.attach(same_session=True)
+            durable = Durable(durable.name, durable.shared, durable.ack_timeout_ms, durable.tries_max, credit)
+        self._ask_filters(subscription, filters, durable)
+
+    def _ask_filters(self, subscription: Subscription, filters: Any, durable: Durable | None) -> None:
+        scopes = {part.scope for part in filters}
+
+        def answered(problem: frames.Problem | None) -> None:
+            if problem is not None:
+                self._subscription_failed(subscription, refusal(problem))
+                return
+            subscription.scopes |= scopes
+            if not subscription.active.done():
+                subscription.active.set_result(None)
+
+        request = self._request(subscription, answered)
+        frame = Subscribe(request, subscription.number, filters, durable, subscription.match_all)
+        if self._link is not None:
+            self._link.send(frame)
+
+    def _subscription_failed(self, subscription: Subscription, error: Exception) -> None:
+        if not subscription.active.done():
+            subscription.active.set_exception(error)
+        else:
+            subscription.fail(error)
+
+    def _request(self, subscription: Subscription, answered: Callable[[frames.Problem | None], None]) -> int:
+        self._next_request += 1
+        self._requests[self._next_request] = (subscription, answered)
+        return self._next_request
+
+    # --- acks ---
+
+    def _acks_due(self, ledger: Ledger) -> None:
+        """Something was settled: tell the router soon, or now if it is much."""
+        if ledger.due >= self._options.ack_messages:
+            self._send_acks(ledger)
+        elif ledger.due and ledger.subscription not in self._ack_timers:
+            loop = asyncio.get_running_loop()
+            self._ack_timers[ledger.subscription] = loop.call_later(self._options.ack_linger_s, self._send_acks, ledger)
+
+    def _send_acks(self, ledger: Ledger, request: int = 0) -> bool:
+        timer = self._ack_timers.pop(ledger.subscription, None)
+        if timer is not None:
+            timer.cancel()
+        if self._link is None:
+            return False
+        acks = ledger.collect() or ([Ack(ledger.subscription)] if request else [])
+        for place, ack in enumerate(acks):
+            number = request if place == len(acks) - 1 else 0
+            self._link.send(
+                Ack(ack.subscription, 0, ack.runs, ack.verdict, ack.credit_messages, ack.credit_bytes, number)
+            )
+        return True
+
+    async def _flush_acks(self, ledger: Ledger, confirmed: bool) -> None:
+        self._next_request += 1
+        request = self._next_request
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._send_acks(ledger, request):
+            raise ConnectionLostError("not connected: the acknowledgement may be lost")
+        if confirmed:
+            self._ack_waiters[request] = waiter
+            await waiter
+
+    # --- the connection ---
+
+    async def _run(self) -> None:
+        attempt = 0
+        while not self._closing:
+            target = self._targets[attempt % len(self._targets)]
+            link = Link(target, self._identity)
+            try:
+                welcome = await link.open(self._hello(target), self._options.attempt_timeout_s)
+                attempt = attempt % len(self._targets)
+                await self._serve(link, welcome)
+            except SecrouteError as error:
+                _log.warning("connection to %s: %s", target, error)
+                final = isinstance(error, RefusedError) and error.reason in _FINAL_REASONS
+                if final and not self._connected.done() and len(self._targets) == 1:
+                    self._connected.set_exception(error)
+            finally:
+                self._detach()
+                await link.close()
+            if self._drained:
+                self._drained = False
+            else:
+                await asyncio.sleep(self._pause(attempt))
+            attempt += 1
+
+    def _pause(self, attempt: int) -> float:
+        """Exponential, with jitter so that a restarted router is not met by everyone at once."""
+        full = min(
+            self._options.backoff_first_s * 2.0 ** min(attempt // len(self._targets), 16), self._options.backoff_max_s
+        )
+        return full * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
+
+    def _hello(self, target: str) -> Hello:
+        token = self._resume[1] if self._resume and self._resume[0] == target else b""
+        return Hello(
+            software=SOFTWARE,
+            resume_token=token,
+            credit=Credit(0, self._options.credit_messages, self._options.credit_bytes),
+        )
+
+    async def _serve(self, link: Link, welcome: Welcome) -> None:
+        """Bring everything over to this link, then handle what comes until it ends."""
+        first = self.stats.connects == 0
+        self.stats.connects += 1
+        self.stats.resumes += welcome.resumed
+        self._link = link
+        self._resume = (link.target, welcome.resume_token)
+        self._ordinary.attach(same_session=welcome.resumed)
+        for subscription in list(self._subscriptions.values()):
+            if subscription.durable is not None or not welcome.resumed or not subscription.active.done():
+                subscription.scopes.clear()
+                self._send_subscribe(subscription)
+            if subscription.durable is None and not welcome.resumed and not first and subscription.active.done():
+                self.stats.gaps += 1
+                subscription.gap(0, Gap("reconnected", None, None, None, None))
+        self._outbox.attach(link.send, welcome.limits, welcome.resumed, welcome.publish_sequence)
+        if not self._connected.done():
+            self._connected.set_result(None)
+        while True:
+            self._handle(await link.receive())
+
+    def _detach(self) -> None:
+        self._link = None
+        self._outbox.detach()
+        self._requests.clear()
+        waiters, self._ack_waiters = self._ack_waiters, {}
+        for waiter in waiters.values():
+            if not waiter.done():
+                waiter.set_exception(ConnectionLostError("the connection broke: the acknowledgement may be lost"))
+
+    def _handle(self, frame: frames.RouterFrame) -> None:
+        match frame:
+            case frames.Delivery():
+                self._delivery(frame)
+            case frames.PublishResults():
+                for result in frame.results:
+                    self._outbox.result(result)
+            case frames.SubscribeResult() | frames.UnsubscribeResult():
+                _, answered = self._requests.pop(frame.request, (None, lambda _: None))
+                answered(frame.problem)
+            case frames.AckResult():
+                for request in [each for each in self._ack_waiters if each <= frame.request]:
+                    waiter = self._ack_waiters.pop(request)
+                    if not waiter.done():
+                        waiter.set_result(None)
+            case frames.Gap():
+                self._gap(frame)
+            case frames.Detached():
+                subscription = self._subscriptions.pop(frame.subscription, None)
+                if subscription is not None:
+                    self._subscription_failed(subscription, refusal(frame.problem))
+            case frames.Drain():
+                self._tasks.append(asyncio.create_task(self._drain(frame.deadline_s)))
+            case frames.Goodbye():
+                self._resume = None
+                problem = frame.problem or frames.Problem("goodbye", "the router ended the session")
+                raise refusal(problem)
+            case _:
+                raise ConnectionLostError(f"the router sent {type(frame).__name__}, which is not expected now")
+
+    def _delivery(self, frame: frames.Delivery) -> None:
+        if frame.subscription == 0:
+            ledger = self._ordinary
+            takers = [each for each in self._subscriptions.values() if each.durable is None]
+        else:
+            subscription = self._subscriptions.get(frame.subscription)
+            if subscription is None:
+                return  # just closed; what is not acked goes to the next consumer
+            ledger, takers = subscription.ledger, [subscription]
+        for part in frame.slices:
+            self._inbox.take(part, ledger, takers)
+        self._acks_due(ledger)
+
+    def _gap(self, frame: frames.Gap) -> None:
+        self.stats.gaps += 1
+        reason = frame.reason.name.lower().replace("_", "-")
+        gap = Gap(reason, frame.messages, frame.epoch or None, frame.first_unix_ms, frame.last_unix_ms)
+        _log.warning("gap: %d messages were not kept (%s)", frame.messages, reason)
+
+        def acknowledge() -> None:
+            if self._link is not None:
+                self._link.send(frames.GapAck(frame.subscription, frame.gap))
+
+        subscription = self._subscriptions.get(frame.subscription)
+        if subscription is not None:
+            subscription.gap(frame.gap, gap, acknowledge)
+        elif frame.subscription == 0:
+            for each in self._subscriptions.values():
+                if each.durable is None:
+                    each.gap(0, gap)
+            acknowledge()
+
+    async def _drain(self, deadline_s: int) -> None:
+        """The router will stop. With another one to go to, go there as soon as nothing is under way."""
+        if len(self._targets) == 1 or self._link is None:
+            return
+        link = self._link
+        self._outbox.pause()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(deadline_s / 2, 0.5)):
+                while not self._outbox.quiet:
+                    await asyncio.sleep(0.01)
+        if self._link is link:
+            self._drained = True
+            self._resume = None
+            await link.close(goodbye=True)
+
+    # --- rotation ---
+
+    async def _watch_keyring(self) -> None:
+        """Take up a new epoch and let go of an ended one, without a restart."""
+        while True:
+            await asyncio.sleep(self._options.keyring_poll_s)
+            try:
+                self._book.refresh()
+                wanted = set(self._book.scopes())
+            except SecrouteError as error:
+                _log.warning("keyring: %s", error)
+                continue
+            for subscription in list(self._subscriptions.values()):
+                self._rotate(subscription, wanted)
+
+    def _rotate(self, subscription: Subscription, wanted: set[Any]) -> None:
+        if self._link is None or not subscription.active.done() or not subscription.scopes:
+            return
+        fresh = wanted - subscription.scopes
+        if fresh:
+            filters = self._book.filters(subscription.predicate, subscription.match_all)
+            self._ask_filters(subscription, tuple(part for part in filters if part.scope in fresh), None)
+        over = tuple(scope for scope in subscription.scopes - wanted if self._book.ended(scope))
+        if over:
+            subscription.scopes -= set(over)
+            request = self._request(subscription, lambda _: None)
+            self._link.send(Unsubscribe(request, subscription.number, over[: limits.SUBSCRIBE_SCOPES_MAX]))
+
+
+def connect(
+    target: str | list[str] | tuple[str, ...],
+    *,
+    keyring: Keyring | str | os.PathLike[str],
+    identity: TlsIdentity | None = None,
+    options: Options | None = None,
+) -> Client:
+    """A client to enter with ``async with``.
+
+    ``target``: ``host:port``, or several (tried in turn). ``keyring``: a keyring or the path of one. ``identity``: the
+    certificate to show; without one only a router on this machine that allows plaintext can be reached.
+    """
+    targets = parse_targets(target)
+    if identity is None:
+        require_loopback(targets)
+    keys = keyring if isinstance(keyring, Keyring) else Keyring.load(keyring)
+    return Client(targets, keys, identity, options or Options())
+
+
+def _finish(done: asyncio.Future[None], problem: frames.Problem | None) -> None:
+    if done.done():
+        return
+    if problem is None:
+        done.set_result(None)
+    else:
+        done.set_exception(refusal(problem))
+
+
+async def _all(results: Iterable[Awaitable[None]]) -> None:
+    outcomes = await asyncio.gather(*results, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+async def _each(messages: Iterable[Publishable] | AsyncIterable[Publishable]) -> Any:
+    if isinstance(messages, AsyncIterable):
+        async for message in messages:
+            yield message
+    else:
+        for message in messages:
+            yield message
