@@ -1,0 +1,135 @@
+"""The paper's counting algorithm with bits as constraints: postings per bit, a counter per filter, both short cuts.
+
+UNTRUSTED side, pure. Every bit of a message bumps the counters of the filters that have it; a counter that reaches the
+filter's number of bits is a match. Filters of interfaces already matched or excluded are skipped (first short cut);
+matching stops when every interface is matched or excluded (second short cut).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from secroute.engine.simd import cycles
+from secroute.engine.sink import NO_INTERFACES, NO_TICKS, OPEN_GATE, Stamps, admit, begin_batch, begin_message, put
+from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
+from secroute.opaque import Words
+
+Sizes = npt.NDArray[np.uint16]
+
+
+@njit(nogil=True, cache=True)
+def postings_of(filters: Words) -> tuple[Ints, Dense, Sizes]:
+    """For every bit the rows that have it, as (starts, rows); and the number of bits of every row."""
+    rows, words = filters.shape
+    starts = np.zeros(words * 64 + 1, np.int64)
+    sizes = np.zeros(rows, np.uint16)
+    for row in range(rows):
+        for word in range(words):
+            rest = filters[row, word]
+            while rest:
+                low = rest & (~rest + np.uint64(1))
+                starts[word * 64 + _bit_number(low) + 1] += 1
+                sizes[row] += np.uint16(1)
+                rest ^= low
+    starts = np.cumsum(starts)
+    at = starts.copy()
+    posted = np.empty(starts[-1], np.int32)
+    for row in range(rows):
+        for word in range(words):
+            rest = filters[row, word]
+            while rest:
+                low = rest & (~rest + np.uint64(1))
+                bit = word * 64 + _bit_number(low)
+                posted[at[bit]] = row
+                at[bit] += 1
+                rest ^= low
+    return starts, posted, sizes
+
+
+@njit(nogil=True, cache=True)
+def _bit_number(single: np.uint64) -> int:
+    number = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if single >> np.uint64(step):
+            single >>= np.uint64(step)
+            number += step
+    return number
+
+
+@njit(nogil=True, cache=True)
+def count_matches(
+    starts: Ints, posted: Dense, sizes: Sizes, empty: Ints, owners: Dense, bits: Words, interfaces: Dense,
+    live: Counts, stamp: Stamps, gate: Gate, limit: int, ticks: Ints,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Match a batch; ``owners`` is the interface of every row (for the short cuts), ``empty`` the rows without bits."""
+    count, words = bits.shape
+    offsets = np.zeros(count + 1, np.int64)
+    out = np.empty(count + 16, np.int64)
+    used = 0
+    counters = np.zeros(sizes.size, np.uint16)
+    begin_batch(stamp, gate)
+    for number in range(count):
+        message = bits[number]
+        low, now, left = begin_message(message, number, stamp, gate, limit)
+        counters[:] = 0
+        for row in empty:
+            value = admit(row, live, interfaces, stamp, low, now) if left > 0 else -1
+            if value >= 0:
+                out = put(out, used, value)
+                used += 1
+                left -= 1
+        for bit in range(words * 64):
+            if left == 0:
+                break
+            if not (message[bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1):
+                continue
+            for at in range(starts[bit], starts[bit + 1]):
+                row = posted[at]
+                if stamp.size and not low <= stamp[owners[row]] <= now:
+                    continue
+                counters[row] += np.uint16(1)
+                if counters[row] != sizes[row]:
+                    continue
+                value = admit(row, live, interfaces, stamp, low, now)
+                if value >= 0:
+                    out = put(out, used, value)
+                    used += 1
+                    left -= 1
+                    if left == 0:
+                        break
+        out[offsets[number] : used].sort()
+        offsets[number + 1] = used
+        if ticks.size:
+            ticks[number] = cycles()
+    return offsets, out[:used]
+
+
+class CountingMatcher:
+    """Counters over postings of bits."""
+
+    def __init__(self, filters: Words, interfaces: Dense, interface_count: int) -> None:
+        self._starts, self._posted, self._sizes = postings_of(filters)
+        self._empty = np.flatnonzero(self._sizes == 0)
+        self._interfaces = interfaces
+        self._interface_count = interface_count
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self._starts, self._posted, self._sizes, self._empty, self._interfaces)
+        return sum(array.nbytes for array in arrays)
+
+    def filters(self, bits: Words, live: Counts, limit: int = NO_LIMIT, ticks: Ints = NO_TICKS) -> Csr:
+        none = np.zeros(0, np.int64)
+        return self._run(bits, NO_INTERFACES, live, none, OPEN_GATE, limit, ticks)
+
+    def interfaces(self, bits: Words, live: Counts, gate: Gate, ticks: Ints = NO_TICKS) -> Csr:
+        stamp = np.zeros(self._interface_count, np.int64)
+        return self._run(bits, self._interfaces, live, stamp, gate, NO_LIMIT, ticks)
+
+    def _run(
+        self, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate, limit: int, ticks: Ints
+    ) -> Csr:
+        table = (self._starts, self._posted, self._sizes, self._empty, self._interfaces)
+        return Csr(*count_matches(*table, bits, interfaces, live, stamp, gate, limit, ticks))

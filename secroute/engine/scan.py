@@ -1,0 +1,128 @@
+"""The compiled linear scan, in two layouts: the baseline that every other strategy must beat.
+
+UNTRUSTED side, pure. *Columnar*: word w of all filters together, eight filters tested an instruction, further words
+only where the first ones left a candidate. *Row-wise*: filter by filter, leaving each at the first word that fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from secroute.engine.simd import cycles, included8, lowest_bit
+from secroute.engine.sink import NO_INTERFACES, NO_TICKS, OPEN_GATE, Stamps, admit, begin_batch, begin_message, put
+from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
+from secroute.opaque import Words
+
+LANES = 8
+_ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@njit(nogil=True, cache=True)
+def scan_columns(
+    columns: Any, rows: int, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate, limit: int,
+    ticks: Ints,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Match a batch against ``columns`` (``uint64[W * padded]``, word after word; padding has all bits set)."""
+    count, words = bits.shape
+    padded = columns.size // words
+    offsets = np.zeros(count + 1, np.int64)
+    out = np.empty(count + 16, np.int64)
+    used = 0
+    begin_batch(stamp, gate)
+    for number in range(count):
+        message = bits[number]
+        low, now, left = begin_message(message, number, stamp, gate, limit)
+        absent = ~message[0]
+        start = 0
+        while start < rows and left > 0:
+            hits = included8(columns, start, absent)
+            word = 1
+            while hits and word < words:
+                hits &= included8(columns, word * padded + start, ~message[word])
+                word += 1
+            while hits:
+                row = start + lowest_bit(hits)
+                hits &= hits - np.uint32(1)
+                value = admit(row, live, interfaces, stamp, low, now) if row < rows else -1
+                if value >= 0 and left > 0:
+                    out = put(out, used, value)
+                    used += 1
+                    left -= 1
+            start += LANES
+        out[offsets[number] : used].sort()
+        offsets[number + 1] = used
+        if ticks.size:
+            ticks[number] = cycles()
+    return offsets, out[:used]
+
+
+@njit(nogil=True, cache=True)
+def scan_rows(
+    filters: Words, rows: int, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate, limit: int,
+    ticks: Ints,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Match a batch against the first ``rows`` of ``filters`` (``uint64[n, W]``)."""
+    count, words = bits.shape
+    offsets = np.zeros(count + 1, np.int64)
+    out = np.empty(count + 16, np.int64)
+    used = 0
+    begin_batch(stamp, gate)
+    for number in range(count):
+        absent = ~bits[number]
+        low, now, left = begin_message(bits[number], number, stamp, gate, limit)
+        row = 0
+        while row < rows and left > 0:
+            word = 0
+            while word < words and filters[row, word] & absent[word] == np.uint64(0):
+                word += 1
+            if word == words:
+                value = admit(row, live, interfaces, stamp, low, now)
+                if value >= 0:
+                    out = put(out, used, value)
+                    used += 1
+                    left -= 1
+            row += 1
+        out[offsets[number] : used].sort()
+        offsets[number + 1] = used
+        if ticks.size:
+            ticks[number] = cycles()
+    return offsets, out[:used]
+
+
+class ScanMatcher:
+    """Every filter tested, compiled."""
+
+    def __init__(self, filters: Words, interfaces: Dense, interface_count: int, *, layout: str = "columns") -> None:
+        self._rows = len(filters)
+        self._interfaces = interfaces
+        self._interface_count = interface_count
+        self._kernel = scan_columns if layout == "columns" else scan_rows
+        self._data = _columns(filters) if layout == "columns" else filters
+
+    @property
+    def nbytes(self) -> int:
+        return self._data.nbytes + self._interfaces.nbytes
+
+    def filters(self, bits: Words, live: Counts, limit: int = NO_LIMIT, ticks: Ints = NO_TICKS) -> Csr:
+        none = np.zeros(0, np.int64)
+        return Csr(*self._kernel(self._data, self._rows, bits, NO_INTERFACES, live, none, OPEN_GATE, limit, ticks))
+
+    def interfaces(self, bits: Words, live: Counts, gate: Gate, ticks: Ints = NO_TICKS) -> Csr:
+        stamp = np.zeros(self._interface_count, np.int64)
+        return Csr(*self._kernel(self._data, self._rows, bits, self._interfaces, live, stamp, gate, NO_LIMIT, ticks))
+
+
+def match_columns(columns: Any, rows: int, bits: Words, live: Counts) -> Csr:
+    """Rows of columnar filters (the first ``rows``) that match each message."""
+    none = np.zeros(0, np.int64)
+    return Csr(*scan_columns(columns, rows, bits, NO_INTERFACES, live, none, OPEN_GATE, NO_LIMIT, NO_TICKS))
+
+
+def _columns(filters: Words) -> Any:
+    rows, words = filters.shape
+    columns = np.full((words, -(-rows // LANES) * LANES), _ALL_ONES, np.uint64)
+    columns[:, :rows] = filters.T
+    return columns.reshape(-1)

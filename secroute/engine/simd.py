@@ -1,0 +1,107 @@
+"""Explicit vector instructions for kernels: eight 64-bit words tested at once, prefetch, the cycle counter.
+
+UNTRUSTED side, pure. LLVM does not vectorise a search with an early exit by itself; written as vectors it becomes one
+load and one test a step, with whatever width the processor has (AVX-512, AVX2, NEON).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_vector: Any = intrinsic  # typed so, kernels may call what it makes
+_I8 = ir.IntType(8)
+_I32 = ir.IntType(32)
+_I64 = ir.IntType(64)
+
+
+_declare: Any = cgutils.get_or_insert_function
+
+
+def _splat(builder: Any, value: Any, lanes: int) -> Any:
+    vector = ir.VectorType(value.type, lanes)
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [offset])
+
+
+def _lanes_clear(lanes: int, width: int) -> Any:
+    """Code that loads ``lanes`` words from ``array[offset]`` on; bit i of its result: lane i has no bit of ``absent``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(width)
+        vector = ir.VectorType(word, lanes)
+        pointer = _address(context, builder, signature.args[0], args[0], args[1])
+        words = builder.load(builder.bitcast(pointer, vector.as_pointer()), align=width // 8)
+        missing = builder.and_(words, _splat(builder, args[2], lanes))
+        clear = builder.icmp_unsigned("==", missing, ir.Constant(vector, [0] * lanes))
+        return builder.zext(builder.bitcast(clear, ir.IntType(lanes)), _I32)
+
+    return generate
+
+
+@_vector
+def included8(typing_context: Any, array: Any, offset: Any, absent: Any) -> Any:
+    """Bit i: ``array[offset + i] & absent == 0`` for i < 8, 64-bit words. ``offset + 8`` is in bounds."""
+    return types.uint32(array, types.int64, types.uint64), _lanes_clear(8, 64)
+
+
+@_vector
+def included16(typing_context: Any, array: Any, offset: Any, absent: Any) -> Any:
+    """Bit i: ``array[offset + i] & absent == 0`` for i < 16, 32-bit words. ``offset + 16`` is in bounds."""
+    return types.uint32(array, types.int64, types.uint32), _lanes_clear(16, 32)
+
+
+@_vector
+def prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
+    """Ask for the cache line of ``array[offset]`` before it is needed."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, signature.args[0], args[0], args[1]), _I8.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+        function = _declare(builder.module, kind, "llvm.prefetch.p0i8")
+        read, keep, data = (ir.Constant(_I32, value) for value in (0, 3, 1))
+        builder.call(function, [pointer, read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@_vector
+def lowest_bit(typing_context: Any, mask: Any) -> Any:
+    """Number of the lowest set bit of a non-zero 32-bit mask."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.zext(builder.cttz(args[0], ir.Constant(ir.IntType(1), 1)), _I64)
+
+    return types.int64(types.uint32), generate
+
+
+@_vector
+def count_ones(typing_context: Any, word: Any) -> Any:
+    """Number of set bits of a 64-bit word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+@_vector
+def cycles(typing_context: Any) -> Any:
+    """The processor's cycle counter, for latencies of single messages inside a compiled loop."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        function = _declare(builder.module, ir.FunctionType(_I64, []), "llvm.readcyclecounter")
+        return builder.call(function, [])
+
+    return types.int64(), generate
