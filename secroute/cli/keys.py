@@ -23,6 +23,7 @@ from secroute.cli.output import emit_json, say
 from secroute.encoding.profile import Profile, load_profile
 from secroute.errors import InputError, PassphraseError
 from secroute.keyring import Keyring, MemberKeyring, OwnerKeyring, PublicIdentity, Revocation, files
+from secroute.keyring.grants import read_header
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -226,8 +227,9 @@ def _grant(args: argparse.Namespace) -> int:
     with OwnerKeyring.edit(args.keyring, _passphrase(args)) as keyring:
         grant = keyring.grant(args.member, identity, now=time.time(), valid_s=args.valid)
     files.create(args.out, grant)
-    member = keyring.members[args.member]
-    print(f"grant {member.sequence} for {member.name} epochs {_list(member.granted)} owner {keyring.owner.hex()}")
+    header = read_header(grant)
+    numbers = _list([number for number, _ in header.epochs])
+    print(f"grant {header.sequence} for {args.member} epochs {numbers} owner {header.owner.hex()}")
     return 0
 
 
@@ -260,7 +262,7 @@ def _exposure(revocation: Revocation) -> list[str]:
             "  - it can tell durable subscriptions by name for as long as the space lives",
             "  its certificate is another matter: take it out of every router's configuration now",
         ]
-    lines.append(f"{len(revocation.grants)} new grants written; publishers without theirs stay in the exposed epochs")
+    lines.append(f"new grants written: {len(revocation.grants)}; publishers without theirs stay in the exposed epochs")
     return lines
 
 
