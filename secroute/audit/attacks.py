@@ -170,11 +170,11 @@ def labelled_bayes(world: World) -> Figure:
 
 
 def dictionary_attack(world: World) -> Figure:
-    """(10) Whoever has the key tries every value of a dictionary: messages whose value is found, and alone."""
+    """(10) Whoever has the key tries every value of a dictionary and takes the likeliest that fits the message."""
     found = included(world.probes, world.bits)
-    alone = found.sum(axis=0) == 1
+    guess = np.where(found, world.known[:, None], -1.0).argmax(axis=0)
     known = world.truth >= 0
-    right = known & alone & found[np.maximum(world.truth, 0), np.arange(len(world))]
+    right = known & (guess == world.truth)
     prior = float((world.truth[known] == int(np.argmax(world.known))).mean()) if known.any() else 0.0
     return _share("dictionary_with_key", int(right.sum()), int(known.sum()), prior, world.attribute)
 

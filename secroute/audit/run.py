@@ -6,18 +6,21 @@ TRUSTED side. Everything large stays in Parquet; only sums, rates and the rows a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secroute.audit import corpus, encode, fpr, stages
+from secroute.audit import corpus, encode, fpr, leakage, predict, stages, sweep
 from secroute.audit.keys import worker_key_file
 from secroute.encoding.profile import Profile
 from secroute.errors import AuditError
 from secroute.keyring import TokenKeys
 
 BLOCK_PREDICATES = 200_000
+SAMPLE_MESSAGES = 6_000
+SAMPLE_PREDICATES = 1_000
 
 
 @dataclass(frozen=True)
@@ -150,16 +153,85 @@ class Audit:
         summary: dict[str, Any] = self.found["fpr"]
         return summary
 
-    def run(self) -> dict[str, Any]:
-        """Everything up to the figures."""
-        self.ingest()
+    def predict(self) -> dict[str, Any]:
+        """Predictions beside what was counted."""
+        plan, folders, spark = self.plan, self.folders, self.spark
+        words, messages = plan.profile.words, self.found["messages"]["records"]
+        state, predicted = folders.table("bit_state"), folders.table("predicted")
+        stages.stage(folders, state, _writer(predict.run_states(spark, folders.encoded, words, messages), state), self.say)
+        frame = predict.run_predictions(spark, folders.filters, state, words)
+        stages.stage(folders, predicted, _writer(frame, predicted), self.say)
+        counted = spark.read.parquet(folders.table("predicates"))
+        joined = counted.join(spark.read.parquet(predicted), "row")
+        self.found["prediction"] = predict.agreement(joined, messages)
+        summary: dict[str, Any] = self.found["prediction"]
+        return summary
+
+    def sample(self) -> tuple[str, str]:
+        """The sample that leakage and sweep work on, written once: (messages, predicates)."""
+        folders, spark = self.folders, self.spark
+        paths = (str(folders.root / "stages" / "sample_messages"), str(folders.root / "stages" / "sample_predicates"))
+        messages = spark.read.parquet(folders.messages).where("error is null").select("attributes")
+        predicates = spark.read.parquet(folders.predicates).select("predicate")
+        for path, frame, want, kind in (
+            (paths[0], messages, SAMPLE_MESSAGES, "messages"),
+            (paths[1], predicates, SAMPLE_PREDICATES, "predicates"),
+        ):
+            share = min(1.0, 1.2 * want / self.found[kind]["records"])
+            chosen = frame.sample(share, seed=self.plan.seed) if share < 1 else frame
+            # Spark's sample keeps the order of the corpus; the halves that attacks compare must not be two seasons.
+            write = chosen.orderBy(_shuffled(self.plan.seed)).limit(want).coalesce(1).write
+            stages.stage(folders, path, lambda w=write, p=path: w.parquet(p), self.say)  # type: ignore[misc]
+        return paths
+
+    def leakage(self, key_path: str) -> list[dict[str, Any]]:
+        """All measures, for every hardening."""
+        folders, plan = self.folders, self.plan
+        path = folders.table("leakage")
+        corpus_digest = plan.identity()["corpus"]
+        frame = leakage.run_leakage(self.spark, plan.profile, key_path, self.sample(), plan.seed, corpus_digest)
+        stages.stage(folders, path, _writer(frame, path), self.say)
+        self.found["leakage"] = [row.asDict() for row in self.spark.read.parquet(path).collect()]
+        rows: list[dict[str, Any]] = self.found["leakage"]
+        return rows
+
+    def sweep(self, key_path: str) -> list[dict[str, Any]]:
+        """The grid."""
+        folders, plan = self.folders, self.plan
+        path = folders.table("sweep")
+        frame = sweep.run_sweep(self.spark, plan.profile, key_path, self.sample(), plan.seed)
+        stages.stage(folders, path, _writer(frame, path), self.say)
+        self.found["sweep"] = [row.asDict() for row in self.spark.read.parquet(path).collect()]
+        rows: list[dict[str, Any]] = self.found["sweep"]
+        return rows
+
+    @contextmanager
+    def key_path(self) -> Iterator[str]:
+        """The path of the file that workers read keys from."""
         if self.plan.worker_key_file:
-            self.encode(self.plan.worker_key_file)
+            yield self.plan.worker_key_file
         else:
             with worker_key_file(self.keys) as path:
-                self.encode(path)
-        self.fpr()
+                yield path
+
+    def run(self, *, with_leakage: bool = True, with_sweep: bool = True) -> dict[str, Any]:
+        """Everything up to the figures."""
+        self.ingest()
+        with self.key_path() as path:
+            self.encode(path)
+            self.fpr()
+            self.predict()
+            if with_leakage:
+                self.leakage(path)
+            if with_sweep:
+                self.sweep(path)
         return self.found
+
+
+def _shuffled(seed: int) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+    return F.rand(seed)
 
 
 def _writer(frame: Any, path: str) -> Callable[[], None]:

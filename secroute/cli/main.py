@@ -17,6 +17,10 @@ GROUPS: dict[str, tuple[str, str]] = {
     "encode": ("secroute.cli.encode", "turn neutral files into opaque .npz files"),
     "schema": ("secroute.cli.schema", "propose and check schemas"),
     "keys": ("secroute.cli.keys", "spaces, epochs, grants, identities and development certificates"),
+    "publish": ("secroute.cli.publish", "publish messages"),
+    "subscribe": ("secroute.cli.subscribe", "print messages that match a predicate"),
+    "demo": ("secroute.cli.demo", "a router, publishers and subscribers on loopback, checked, within 30 s"),
+    "audit": ("secroute.cli.audit", "false positives and leakage over corpora, in Spark: run, plan, bench, theory"),
     "bench": ("secroute.cli.bench", "measure: encode, match, exact, router"),
 }
 

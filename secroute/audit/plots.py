@@ -1,0 +1,91 @@
+"""The plots of a report, as inline SVG. TRUSTED side."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+INK, SOFT, ACCENT, WARM = "#1d2733", "#8a96a3", "#2166ac", "#b2452f"
+
+
+def _axes(width: float = 7.2, height: float = 3.4) -> tuple[Any, Any]:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as Canvas
+
+    mpl.rcParams.update({"font.size": 9, "font.family": "DejaVu Sans", "svg.fonttype": "none", "svg.hashsalt": "audit"})
+    canvas = Canvas(figsize=(width, height), layout="constrained")
+    axes = canvas.add_subplot()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return canvas, axes
+
+
+def _svg(canvas: Any) -> str:
+    out = io.StringIO()
+    canvas.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    return re.sub(r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg ([^>]*?)height="[^"]*" width="[^"]*"', r"<svg \1\2", text, count=1)
+
+
+def operators(rows: Sequence[dict[str, Any]]) -> str:
+    """False-positive rate by operator, with intervals."""
+    rows = sorted(rows, key=lambda r: r["fpr"] or 0)
+    canvas, axes = _axes(height=0.9 + 0.32 * len(rows))
+    value = [100 * (r["fpr"] or 0) for r in rows]
+    low = [v - 100 * (r["low"] or 0) for v, r in zip(value, rows, strict=True)]
+    high = [100 * (r["high"] or 0) - v for v, r in zip(value, rows, strict=True)]
+    axes.barh([r["op"] for r in rows], value, color=ACCENT, height=0.6)
+    axes.errorbar(value, range(len(rows)), xerr=[[max(0, x) for x in low], [max(0, x) for x in high]], fmt="none", color=INK, lw=1)
+    for at, v in enumerate(value):
+        axes.annotate(f"{v:.2f} %", (v, at), xytext=(6, 0), textcoords="offset points", va="center", color=INK)
+    axes.set_xlim(0, max([*value, 0.01]) * 1.18)
+    axes.set_xlabel("false positives, % of pairs that do not match (predicates that use the operator)")
+    return _svg(canvas)
+
+
+def predictions(rows: Sequence[dict[str, Any]], messages: int) -> str:
+    """Predicted against observed match rate, one dot a predicate."""
+    canvas, axes = _axes(height=4.2)
+    floor = 0.3 / messages
+    observed = [max(floor, r["encoded"] / messages) for r in rows]
+    axes.plot([floor, 1], [floor, 1], color=SOFT, lw=1)
+    for key, colour, label in (("independent", WARM, "textbook (independent bits)"), ("measured", ACCENT, "measured frequencies and co-occurrence")):
+        axes.scatter([max(floor, r[key]) for r in rows], observed, s=7, color=colour, alpha=0.45, lw=0, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="predicted share of messages", ylabel="observed share")
+    axes.legend(frameon=False, loc="upper left")
+    return _svg(canvas)
+
+
+def heat(names: Sequence[str], variants: Sequence[str], table: dict[tuple[str, str], float]) -> str:
+    """Advantage of every measure (rows) under every hardening (columns)."""
+    canvas, axes = _axes(height=0.8 + 0.27 * len(names))
+    grid = [[table.get((name, variant), float("nan")) for variant in variants] for name in names]
+    axes.imshow(grid, cmap="YlOrRd", vmin=0, vmax=1, aspect="auto")
+    for i, row in enumerate(grid):
+        for j, value in enumerate(row):
+            if value == value:
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center", color="white" if value > 0.6 else INK, fontsize=8)
+    axes.set_xticks(range(len(variants)), variants)
+    axes.set_yticks(range(len(names)), names)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    return _svg(canvas)
+
+
+def sweep(rows: Sequence[dict[str, Any]], front: Sequence[dict[str, Any]]) -> str:
+    """Width against false positives; the front marked."""
+    canvas, axes = _axes(height=3.8)
+    floor = 1e-6
+    for hardening, colour in (("none", ACCENT), ("noise 50", "#7a5195"), ("pad 0.6", WARM)):
+        these = [r for r in rows if r["hardening"] == hardening]
+        axes.scatter([r["bits"] for r in these], [max(floor, r["fpr"]) for r in these], s=12, alpha=0.5, lw=0, color=colour, label=f"hardening: {hardening}")
+    axes.scatter([r["bits"] for r in front], [max(floor, r["fpr"]) for r in front], s=46, facecolors="none", edgecolors=INK, lw=0.9, label="Pareto front (bits, false positives, leakage)")
+    axes.set(xscale="log", yscale="log", xlabel="bits of a filter (m)", ylabel="false-positive rate")
+    ticks = sorted({r["bits"] for r in rows})
+    axes.set_xticks(ticks, [str(t) for t in ticks])
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize=8)
+    return _svg(canvas)

@@ -1,0 +1,174 @@
+"""``secroute audit``: false positives, leakage, parameters and reports over corpora of any size, on Spark."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from secroute.cli.output import emit_json, say
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the sub-commands."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, text in (
+        ("run", "everything: encode, count, attack, sweep, judge, report"),
+        ("fpr", "false positives only"),
+        ("leakage", "leakage measures and attacks only"),
+        ("sweep", "a grid of parameters"),
+        ("encode", "encode a corpus to Parquet"),
+    ):
+        sub = commands.add_parser(name, help=text)
+        _corpus(sub)
+        sub.set_defaults(run=_run, job=name)
+    plan = commands.add_parser("plan", help="recommend parameters for a target, with the evidence")
+    _corpus(plan)
+    plan.add_argument("--target-fpr", type=float, default=0.01)
+    plan.add_argument("--max-bits", type=int, default=1024)
+    plan.set_defaults(run=_plan)
+    flights = commands.add_parser("flights", help="write the flights of 2013 and predicates over them as files")
+    flights.add_argument("--out", required=True, type=Path)
+    flights.add_argument("--messages", type=int, default=None, help="at most so many flights (default: all)")
+    flights.add_argument("--predicates", type=int, default=20_000)
+    flights.set_defaults(run=_flights)
+    bench = commands.add_parser("bench", help="pair throughput beside the plain Spark SQL join")
+    bench.add_argument("--messages", type=int, default=50_000)
+    bench.add_argument("--predicates", type=int, default=200_000)
+    bench.add_argument("--sql-messages", type=int, default=500, help="messages of the SQL join, which takes long")
+    bench.add_argument("--exact-messages", type=int, default=20_000)
+    _spark(bench)
+    bench.set_defaults(run=_bench)
+    theory = commands.add_parser("theory", help="the disjunction advantage: figures 5-7 of the routing report")
+    theory.add_argument("--out", type=Path, required=True)
+    theory.add_argument("--sets", type=int, default=20, help="random sets of predicates for each point")
+    theory.add_argument("--predicates-max", type=int, default=10_000)
+    _spark(theory)
+    theory.set_defaults(run=_theory)
+
+
+def _spark(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--memory", default="2g", help="memory of Spark's driver")
+    parser.add_argument("--seed", type=int, default=1)
+
+
+def _corpus(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--messages", required=True, help="JSONL or Parquet")
+    parser.add_argument("--predicates", required=True, help="JSONL or Parquet")
+    parser.add_argument("--out", required=True, type=Path, help="a new folder, or that of the same run to go on")
+    parser.add_argument("--profile", help="schema or profile file (default: the flights' own for flights, else the default)")
+    parser.add_argument("--keyring", help="a keyring; without one a throw-away key is made")
+    parser.add_argument("--epoch", type=int)
+    parser.add_argument("--worker-key-file", help="path of a token key file that every worker has (clusters)")
+    parser.add_argument("--policy", help="thresholds of the verdict (TOML)")
+    parser.add_argument("--tolerance", type=float, default=0.0, help="share of records that may be bad")
+    parser.add_argument("--block", type=int, default=200_000, help="predicates held by a worker at once")
+    parser.add_argument("--engine", default="auto", help="the forwarding engine: auto, tree, scan, counting, reference")
+    parser.add_argument("--no-sweep", action="store_true")
+    _spark(parser)
+
+
+def _open(args: argparse.Namespace) -> Any:
+    from secroute.audit.keys import run_keys
+    from secroute.audit.run import Audit, Plan
+    from secroute.audit.session import open_session
+    from secroute.encoding.profile import Profile, load_profile
+    from secroute.keyring import load_token_keys
+
+    given = load_profile(args.profile) if args.profile else Profile.default()
+    if args.worker_key_file:
+        keys = load_token_keys(args.worker_key_file)
+    else:
+        keys = run_keys(given, args.keyring, args.epoch)
+    real = args.keyring is not None or args.worker_key_file is not None
+    scope = f"space {keys.scope.space.hex()[:8]}, epoch {keys.scope.epoch}" if real else "throw-away"
+    profile = keys.profile if real and not args.profile else given
+    plan = Plan(
+        args.messages, args.predicates, args.out, profile, tolerance=args.tolerance, block=args.block, seed=args.seed,
+        keyring_scope=scope, worker_key_file=args.worker_key_file, engine=args.engine,
+    )  # fmt: skip
+    started = time.monotonic()
+    plan.identity()  # a missing corpus is said before Spark is started
+    spark = open_session(args.master, memory=args.memory)
+    return Audit(spark, plan, keys, lambda text: say(f"{time.monotonic() - started:6.1f} s  {text}"))
+
+
+def _run(args: argparse.Namespace) -> int:
+    from secroute.audit import publish
+    from secroute.audit.verdict import load_policy
+
+    policy = load_policy(args.policy)
+    started = time.monotonic()
+    audit = _open(args)
+    try:
+        if args.job in ("encode", "fpr", "leakage", "sweep"):
+            result = publish.single(audit, args.job)
+        else:
+            audit.run(with_sweep=not args.no_sweep)
+            result = publish.publish(audit, policy)
+    finally:
+        audit.spark.stop()
+    emit_json({**result, "seconds": round(time.monotonic() - started, 1)})
+    return 1 if result.get("verdict") == "fail" else 0
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from secroute.audit.sweep import recommend, to_toml
+    from secroute.encoding.profile import Profile
+
+    audit = _open(args)
+    try:
+        audit.ingest()
+        with audit.key_path() as path:
+            rows = audit.sweep(path)
+    finally:
+        audit.spark.stop()
+    best = recommend(rows, args.target_fpr, args.max_bits)
+    target = args.out / "profile.toml"
+    target.write_text(to_toml(Profile.from_bytes(best["profile"].encode())), encoding="utf-8")
+    say(f"recommended: m = {best['bits']}, k = {best['hashes']}, {best['encoding']}, hardening {best['hardening']}")
+    say(f"evidence: {best['fpr']:.4%} false positives ({best['low']:.4%} to {best['high']:.4%}) on the sample; {target}")
+    emit_json({"profile": str(target), **{k: v for k, v in best.items() if k != "profile"}, "grid_points": len(rows)})
+    return 0
+
+
+def _flights(args: argparse.Namespace) -> int:
+    from secroute.audit import flights
+    from secroute.content.files import write_messages, write_predicates
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    write_messages(args.out / "messages.parquet", flights.messages(args.messages))
+    write_predicates(args.out / "predicates.jsonl", flights.predicates(args.predicates))
+    (args.out / "profile.toml").write_text(flights.PROFILE_TOML.lstrip(), encoding="utf-8")
+    emit_json({"out": str(args.out), "predicates": args.predicates})
+    return 0
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from secroute.audit.bench import bench
+    from secroute.audit.session import open_session
+
+    spark = open_session(args.master, memory=args.memory)
+    try:
+        result = bench(spark, args.messages, args.predicates, args.sql_messages, args.exact_messages, args.seed, say)
+    finally:
+        spark.stop()
+    emit_json(result)
+    return 0
+
+
+def _theory(args: argparse.Namespace) -> int:
+    from secroute.audit.session import open_session
+    from secroute.audit.theory import run_theory
+
+    spark = open_session(args.master, memory=args.memory)
+    try:
+        result = run_theory(spark, args.out, args.sets, args.predicates_max, args.seed)
+    finally:
+        spark.stop()
+    (args.out / "theory.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    emit_json(result)
+    return 0 if result["findings_hold"] else 1
