@@ -95,7 +95,9 @@ class EncodedBatch:
         if n > limits.BATCH_MESSAGES_MAX:
             raise LimitError(f"{n} messages in a batch, at most {limits.BATCH_MESSAGES_MAX}")
         if self.ids.dtype != np.uint8 or self.ids.shape != (n, limits.MESSAGE_ID_BYTES):
-            raise OpaqueError(f"ids must be uint8[{n}, {limits.MESSAGE_ID_BYTES}], not {self.ids.dtype}{self.ids.shape}")
+            raise OpaqueError(
+                f"ids must be uint8[{n}, {limits.MESSAGE_ID_BYTES}], not {self.ids.dtype}{self.ids.shape}"
+            )
         offsets = self.offsets
         if offsets.dtype != np.int64 or offsets.shape != (n + 1,):
             raise OpaqueError(f"offsets must be int64[{n + 1}], not {offsets.dtype}{offsets.shape}")

@@ -151,7 +151,7 @@ def _read_passphrase_file(path: Path) -> bytes:
     return passphrase.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _passphrase(args: argparse.Namespace) -> files.Passphrase:
+def passphrase_of(args: argparse.Namespace) -> files.Passphrase:
     """What opens an existing keyring: asked for only if the keyring turns out to be sealed."""
 
     def ask() -> bytes:
@@ -202,7 +202,7 @@ def _rotate(args: argparse.Namespace) -> int:
     now = time.time()
     profile = _profile(args.profile)
     grants: dict[str, bytes] = {}
-    with OwnerKeyring.edit(args.keyring, _passphrase(args)) as keyring:
+    with OwnerKeyring.edit(args.keyring, passphrase_of(args)) as keyring:
         if args.grants is not None:
             _refuse_grants(args.grants, keyring, without=())
         epoch = keyring.rotate(
@@ -224,7 +224,7 @@ def _rotate(args: argparse.Namespace) -> int:
 def _grant(args: argparse.Namespace) -> int:
     files.refuse_existing(args.out)
     identity = None if args.identity is None else PublicIdentity.parse(args.identity)
-    with OwnerKeyring.edit(args.keyring, _passphrase(args)) as keyring:
+    with OwnerKeyring.edit(args.keyring, passphrase_of(args)) as keyring:
         grant = keyring.grant(args.member, identity, now=time.time(), valid_s=args.valid)
     files.create(args.out, grant)
     header = read_header(grant)
@@ -235,7 +235,7 @@ def _grant(args: argparse.Namespace) -> int:
 
 def _revoke(args: argparse.Namespace) -> int:
     now = time.time()
-    with OwnerKeyring.edit(args.keyring, _passphrase(args)) as keyring:
+    with OwnerKeyring.edit(args.keyring, passphrase_of(args)) as keyring:
         _refuse_grants(args.grants, keyring, without=args.member)
         revocation = keyring.revoke(
             args.member, now=now, activates_s=int(now) + args.activate_in, overlap_s=args.overlap, valid_s=args.valid
@@ -298,7 +298,7 @@ def _identity(args: argparse.Namespace) -> int:
 
 def _accept(args: argparse.Namespace) -> int:
     grant = files.read_bytes(args.grant, limits.GRANT_BYTES_MAX, private=False)
-    with MemberKeyring.edit(args.keyring, _passphrase(args)) as keyring:
+    with MemberKeyring.edit(args.keyring, passphrase_of(args)) as keyring:
         first = not keyring.owner
         opened = keyring.accept(grant, now=time.time(), owner=_owner_key(args.owner))
     if first and args.owner is None:
@@ -317,7 +317,7 @@ def _owner_key(text: str | None) -> bytes | None:
 
 
 def _show(args: argparse.Namespace) -> int:
-    keyring = Keyring.load(args.keyring, _passphrase(args))
+    keyring = Keyring.load(args.keyring, passphrase_of(args))
     facts = _facts(keyring, time.time())
     if args.json:
         emit_json(facts)

@@ -139,9 +139,9 @@ def _bounds(name: str, ordered: Conjunction) -> tuple[Value | None, Value | None
     low = high = None
     for c in ordered:
         if c.op in (Op.GT, Op.GE):
-            if low is None or (c.value, c.op is Op.GT) > (low.value, low.op is Op.GT):  # type: ignore[operator]
+            if low is None or (c.value, c.op is Op.GT) > (low.value, low.op is Op.GT):
                 low = c
-        elif high is None or (c.value, c.op is Op.LE) < (high.value, high.op is Op.LE):  # type: ignore[operator]
+        elif high is None or (c.value, c.op is Op.LE) < (high.value, high.op is Op.LE):
             high = c
     if low is not None and high is not None:
         open_end = low.op is Op.GT or high.op is Op.LT

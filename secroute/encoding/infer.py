@@ -1,0 +1,118 @@
+"""Propose a schema from a sample of messages: types, numeric domains and resolutions, string ladders.
+
+TRUSTED, pure. The proposal is a starting point that a person reads and edits; it is printed as TOML with the
+evidence beside each choice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from secroute.content.model import Message, Value
+from secroute.content.render import PLAIN_NAME
+from secroute.encoding.profile import Profile
+
+_DISTINCT_TRACKED = 10_000
+_LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_LEVELS_MAX = 16
+_QGRAM_FROM_LENGTH = 12  # strings that are long on average are searched inside, short codes are not
+
+
+@dataclass
+class _Seen:
+    """What the sample shows of one attribute."""
+
+    count: int = 0
+    numbers: int = 0
+    texts: int = 0
+    whole: bool = True
+    low: int | float | None = None
+    high: int | float | None = None
+    lengths: Counter[int] = field(default_factory=Counter)
+    distinct: set[Value] = field(default_factory=set)
+
+    def add(self, value: Value) -> None:
+        self.count += 1
+        if len(self.distinct) < _DISTINCT_TRACKED:
+            self.distinct.add(value)
+        if isinstance(value, bool):
+            return
+        if isinstance(value, str):
+            self.texts += 1
+            self.lengths[len(value)] += 1
+            return
+        self.numbers += 1
+        self.whole = self.whole and isinstance(value, int)
+        self.low = value if self.low is None else min(self.low, value)
+        self.high = value if self.high is None else max(self.high, value)
+
+
+def infer(messages: Iterable[Message]) -> str:
+    """The proposed schema as TOML text."""
+    seen: dict[str, _Seen] = {}
+    total = 0
+    for message in messages:
+        total += 1
+        for name, value in message.attributes.items():
+            seen.setdefault(name, _Seen()).add(value)
+    tables = [text for name, what in sorted(seen.items()) if (text := _table(name, what, total))]
+    body = "\n".join(tables)
+    profile = Profile.from_toml(body)
+    head = (
+        f"# Proposed from {total} messages with {len(seen)} attributes. Attributes not listed keep equality and\n"
+        f"# existence. Without `bits` the width follows from the schema: {profile.bits} bits, k = {profile.hashes}.\n"
+    )
+    return f"{head}\n{body}"
+
+
+def _table(name: str, what: _Seen, total: int) -> str:
+    share = f"in {what.count / total:.0%} of messages, {len(what.distinct)} distinct values"
+    if len(what.distinct) >= _DISTINCT_TRACKED:
+        share = share.replace(f"{len(what.distinct)} distinct", f"{_DISTINCT_TRACKED}+ distinct")
+    lines = [f"# {share}"]
+    if what.numbers and what.texts:
+        return f"# {name}: {share}; numbers and strings are mixed, so only equality and existence\n"
+    if what.numbers and what.low is not None and what.high is not None and what.low < what.high:
+        lines += ['type = "number"', *_domain(what)]
+    elif what.texts and len(what.distinct) > 1:
+        lines += ['type = "string"', *_ladders(what)]
+    else:
+        return ""
+    return "\n".join([f"[attributes.{_key(name)}]", *lines, ""])
+
+
+def _key(name: str) -> str:
+    return name if PLAIN_NAME.fullmatch(name) and "." not in name and "$" not in name else json.dumps(name)
+
+
+def _domain(what: _Seen) -> list[str]:
+    """The sample's range, widened by a tenth; as many buckets as the values seen can use."""
+    assert what.low is not None and what.high is not None  # noqa: S101, PT018 - the caller saw both
+    margin = (what.high - what.low) / 10
+    low = what.low - margin if what.low < 0 or what.low - margin >= 0 else 0
+    high = what.high + margin
+    if what.whole:
+        low, high = int(low // 1), int(-(-high // 1))
+    span = high - low if what.whole else len(what.distinct) * 4
+    levels = min(_LEVELS_MAX, max(4, int(span).bit_length()))
+    lines = [f"low = {low!r}", f"high = {high!r}", f"buckets = {1 << levels}"]
+    if not what.whole and len(what.distinct) * 2 > what.count:
+        lines.append("equality = false # nearly every value is different: nobody asks for one exactly")
+    return lines
+
+
+def _ladders(what: _Seen) -> list[str]:
+    """Prefix steps up to the usual length; suffixes for longer strings; q-grams where people search inside."""
+    usual = [length for length, n in what.lengths.items() if n * 100 >= what.texts]
+    longest = max(usual or what.lengths)
+    mean = sum(length * n for length, n in what.lengths.items()) / what.texts
+    prefixes = [step for step in _LADDER if step <= max(longest, 1)]
+    lines = [f"prefixes = {prefixes}"]
+    if mean >= 6:
+        lines.append(f"suffixes = {[step for step in (2, 3, 4, 6, 8) if step <= longest]}")
+    if mean >= _QGRAM_FROM_LENGTH:
+        lines.append("qgram = 3")
+    return lines
