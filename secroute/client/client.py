@@ -11,10 +11,12 @@ import contextlib
 import logging
 import os
 import random
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
 from typing import Any, Self
 
 from secroute import limits
+from secroute.client.acks import AckSender
+from secroute.client.body import encode_body
 from secroute.client.epochs import EpochBook
 from secroute.client.identity import TlsIdentity, parse_targets, require_loopback
 from secroute.client.inbox import Inbox
@@ -24,11 +26,13 @@ from secroute.client.options import Options
 from secroute.client.outbox import Outbox
 from secroute.client.stats import ClientStats
 from secroute.client.subscription import Gap, OnGap, Subscription
+from secroute.client.table import SubscriptionTable, failed
 from secroute.content import Message, Node, Value, parse
 from secroute.errors import ClientError, ConnectError, ConnectionLostError, LimitError, RefusedError, SecrouteError
 from secroute.keyring import Keyring
+from secroute.opaque import EncodedBatch
 from secroute.wire import frames
-from secroute.wire.frames import Ack, Credit, Durable, Hello, Mode, Subscribe, Unsubscribe, Welcome
+from secroute.wire.frames import Credit, Durable, Hello, Mode, Welcome
 
 _log = logging.getLogger("secroute.client")
 _CHUNKS_AHEAD = 16  # batches of one publish_many that may be without a result
@@ -50,15 +54,12 @@ class Client:
         self._inbox = Inbox(self._book, self.stats)
         self._ordinary = Ledger(0, options.credit_messages, options.credit_bytes, self._duplicates())
         self._durable_duplicates: dict[bytes, Duplicates] = {}
-        self._subscriptions: dict[int, Subscription] = {}
-        self._requests: dict[int, tuple[Subscription, Callable[[frames.Problem | None], None]]] = {}
-        self._ack_waiters: dict[int, asyncio.Future[None]] = {}
-        self._next_request = 0
+        self._table = SubscriptionTable(self._book)
+        self._acks = AckSender(options)
         self._next_subscription = 0
         self._link: Link | None = None
         self._resume: tuple[str, bytes] | None = None
         self._connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ack_timers: dict[int, asyncio.TimerHandle] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
         self._drained = False
@@ -87,7 +88,7 @@ class Client:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._options.publish_timeout_s):
                     await self.flush()
-        for subscription in list(self._subscriptions.values()):
+        for subscription in self._table.all():
             await subscription.close()
         await self._stop(goodbye=True)
 
@@ -107,8 +108,7 @@ class Client:
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        for timer in self._ack_timers.values():
-            timer.cancel()
+        self._acks.detach()
         self._outbox.fail(ClientError("the client was closed"))
         if not self._connected.done():
             self._connected.cancel()
@@ -161,6 +161,11 @@ class Client:
         mode = Mode.BEST_EFFORT if best_effort else Mode.AT_LEAST_ONCE
         return self._outbox.put(message.attributes, payload, mode, int(ttl_s * 1000))
 
+    def encode(self, messages: Iterable[Publishable]) -> EncodedBatch:
+        """What a router would be given for these messages, without sending anything."""
+        ready = [each if isinstance(each, Message) else Message(each) for each in messages]
+        return self._book.seal([each.attributes for each in ready], [encode_body(each.attributes) for each in ready])
+
     # --- subscribing ---
 
     def subscribe(
@@ -186,7 +191,7 @@ class Client:
         ledger, attachment = self._ordinary, None
         if durable is not None:
             name = self._book.durable_name(durable)
-            if any(each.durable is not None and each.durable.name == name for each in self._subscriptions.values()):
+            if self._table.has_durable(name):
                 raise ClientError("this durable subscription is already open in this client")
             duplicates = self._durable_duplicates.setdefault(name, self._duplicates())
             ledger = Ledger(number, prefetch or self._options.credit_messages, self._options.credit_bytes, duplicates)
@@ -194,113 +199,28 @@ class Client:
         return Subscription(self, number, node, match_all=match_all, durable=attachment, ledger=ledger, on_gap=on_gap)
 
     async def _activate(self, subscription: Subscription) -> None:
-        self._subscriptions[subscription.number] = subscription
         try:
-            if self._link is not None:
-                self._send_subscribe(subscription)
+            self._table.add(subscription)
             async with asyncio.timeout(self._options.request_timeout_s):
                 await asyncio.shield(subscription.active)
         except TimeoutError:
-            self._subscriptions.pop(subscription.number, None)
+            self._table.discard(subscription.number)
             raise ConnectionLostError("no router has confirmed the subscription in time") from None
         except BaseException:
-            self._subscriptions.pop(subscription.number, None)
+            self._table.discard(subscription.number)
             raise
 
     async def _deactivate(self, subscription: Subscription, delete: bool) -> None:
-        if subscription.durable is not None:
-            with contextlib.suppress(ClientError):  # no connection: unconfirmed acks may come again, as they say
-                await self._flush_acks(subscription.ledger, confirmed=True)
-        self._subscriptions.pop(subscription.number, None)
-        if self._link is None:
-            if delete:
-                raise ConnectionLostError("not connected: the durable subscription was not deleted")
-            return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        request = self._request(subscription, lambda problem: _finish(done, problem))
-        self._link.send(Unsubscribe(request, subscription.number, (), delete))
         try:
             async with asyncio.timeout(self._options.request_timeout_s):
-                await done
+                if subscription.durable is not None:
+                    await self._acks.confirm(subscription.ledger)
+                await self._table.leave(subscription, delete)
         except (TimeoutError, ClientError):
+            # Without a connection the router notices by itself; unconfirmed acks may come again, as they say.
+            self._table.discard(subscription.number)
             if delete:
                 raise
-
-    def _send_subscribe(self, subscription: Subscription) -> None:
-        """Tell the router all filters of a subscription, under every epoch of now."""
-        if self._link is None:
-            return
-        try:
-            filters = self._book.filters(subscription.predicate, subscription.match_all)
-        except SecrouteError as error:
-            self._subscription_failed(subscription, error)
-            return
-        durable = subscription.durable
-        if durable is not None:
-            credit = subscription.ledger.attach(same_session=True)
-            durable = Durable(durable.name, durable.shared, durable.ack_timeout_ms, durable.tries_max, credit)
-        self._ask_filters(subscription, filters, durable)
-
-    def _ask_filters(self, subscription: Subscription, filters: Any, durable: Durable | None) -> None:
-        scopes = {part.scope for part in filters}
-
-        def answered(problem: frames.Problem | None) -> None:
-            if problem is not None:
-                self._subscription_failed(subscription, refusal(problem))
-                return
-            subscription.scopes |= scopes
-            if not subscription.active.done():
-                subscription.active.set_result(None)
-
-        request = self._request(subscription, answered)
-        frame = Subscribe(request, subscription.number, filters, durable, subscription.match_all)
-        if self._link is not None:
-            self._link.send(frame)
-
-    def _subscription_failed(self, subscription: Subscription, error: Exception) -> None:
-        if not subscription.active.done():
-            subscription.active.set_exception(error)
-        else:
-            subscription.fail(error)
-
-    def _request(self, subscription: Subscription, answered: Callable[[frames.Problem | None], None]) -> int:
-        self._next_request += 1
-        self._requests[self._next_request] = (subscription, answered)
-        return self._next_request
-
-    # --- acks ---
-
-    def _acks_due(self, ledger: Ledger) -> None:
-        """Something was settled: tell the router soon, or now if it is much."""
-        if ledger.due >= self._options.ack_messages:
-            self._send_acks(ledger)
-        elif ledger.due and ledger.subscription not in self._ack_timers:
-            loop = asyncio.get_running_loop()
-            self._ack_timers[ledger.subscription] = loop.call_later(self._options.ack_linger_s, self._send_acks, ledger)
-
-    def _send_acks(self, ledger: Ledger, request: int = 0) -> bool:
-        timer = self._ack_timers.pop(ledger.subscription, None)
-        if timer is not None:
-            timer.cancel()
-        if self._link is None:
-            return False
-        acks = ledger.collect() or ([Ack(ledger.subscription)] if request else [])
-        for place, ack in enumerate(acks):
-            number = request if place == len(acks) - 1 else 0
-            self._link.send(
-                Ack(ack.subscription, 0, ack.runs, ack.verdict, ack.credit_messages, ack.credit_bytes, number)
-            )
-        return True
-
-    async def _flush_acks(self, ledger: Ledger, confirmed: bool) -> None:
-        self._next_request += 1
-        request = self._next_request
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._send_acks(ledger, request):
-            raise ConnectionLostError("not connected: the acknowledgement may be lost")
-        if confirmed:
-            self._ack_waiters[request] = waiter
-            await waiter
 
     # --- the connection ---
 
@@ -344,19 +264,13 @@ class Client:
 
     async def _serve(self, link: Link, welcome: Welcome) -> None:
         """Bring everything over to this link, then handle what comes until it ends."""
-        first = self.stats.connects == 0
         self.stats.connects += 1
         self.stats.resumes += welcome.resumed
         self._link = link
         self._resume = (link.target, welcome.resume_token)
         self._ordinary.attach(same_session=welcome.resumed)
-        for subscription in list(self._subscriptions.values()):
-            if subscription.durable is not None or not welcome.resumed or not subscription.active.done():
-                subscription.scopes.clear()
-                self._send_subscribe(subscription)
-            if subscription.durable is None and not welcome.resumed and not first and subscription.active.done():
-                self.stats.gaps += 1
-                subscription.gap(0, Gap("reconnected", None, None, None, None))
+        self._acks.attach(link)
+        self.stats.gaps += self._table.attach(link, welcome.resumed)
         self._outbox.attach(link.send, welcome.limits, welcome.resumed, welcome.publish_sequence)
         if not self._connected.done():
             self._connected.set_result(None)
@@ -366,11 +280,8 @@ class Client:
     def _detach(self) -> None:
         self._link = None
         self._outbox.detach()
-        self._requests.clear()
-        waiters, self._ack_waiters = self._ack_waiters, {}
-        for waiter in waiters.values():
-            if not waiter.done():
-                waiter.set_exception(ConnectionLostError("the connection broke: the acknowledgement may be lost"))
+        self._table.detach()
+        self._acks.detach()
 
     def _handle(self, frame: frames.RouterFrame) -> None:
         match frame:
@@ -380,19 +291,15 @@ class Client:
                 for result in frame.results:
                     self._outbox.result(result)
             case frames.SubscribeResult() | frames.UnsubscribeResult():
-                _, answered = self._requests.pop(frame.request, (None, lambda _: None))
-                answered(frame.problem)
+                self._table.answer(frame)
             case frames.AckResult():
-                for request in [each for each in self._ack_waiters if each <= frame.request]:
-                    waiter = self._ack_waiters.pop(request)
-                    if not waiter.done():
-                        waiter.set_result(None)
+                self._acks.confirmed(frame.request)
             case frames.Gap():
                 self._gap(frame)
             case frames.Detached():
-                subscription = self._subscriptions.pop(frame.subscription, None)
+                subscription = self._table.discard(frame.subscription)
                 if subscription is not None:
-                    self._subscription_failed(subscription, refusal(frame.problem))
+                    failed(subscription, refusal(frame.problem))
             case frames.Drain():
                 self._tasks.append(asyncio.create_task(self._drain(frame.deadline_s)))
             case frames.Goodbye():
@@ -405,15 +312,15 @@ class Client:
     def _delivery(self, frame: frames.Delivery) -> None:
         if frame.subscription == 0:
             ledger = self._ordinary
-            takers = [each for each in self._subscriptions.values() if each.durable is None]
+            takers = self._table.ordinary()
         else:
-            subscription = self._subscriptions.get(frame.subscription)
+            subscription = self._table.get(frame.subscription)
             if subscription is None:
                 return  # just closed; what is not acked goes to the next consumer
             ledger, takers = subscription.ledger, [subscription]
         for part in frame.slices:
             self._inbox.take(part, ledger, takers)
-        self._acks_due(ledger)
+        self._acks.due(ledger)
 
     def _gap(self, frame: frames.Gap) -> None:
         self.stats.gaps += 1
@@ -425,13 +332,12 @@ class Client:
             if self._link is not None:
                 self._link.send(frames.GapAck(frame.subscription, frame.gap))
 
-        subscription = self._subscriptions.get(frame.subscription)
+        subscription = self._table.get(frame.subscription)
         if subscription is not None:
             subscription.gap(frame.gap, gap, acknowledge)
         elif frame.subscription == 0:
-            for each in self._subscriptions.values():
-                if each.durable is None:
-                    each.gap(0, gap)
+            for each in self._table.ordinary():
+                each.gap(0, gap)
             acknowledge()
 
     async def _drain(self, deadline_s: int) -> None:
@@ -456,26 +362,9 @@ class Client:
         while True:
             await asyncio.sleep(self._options.keyring_poll_s)
             try:
-                self._book.refresh()
-                wanted = set(self._book.scopes())
+                self._table.rotate()
             except SecrouteError as error:
                 _log.warning("keyring: %s", error)
-                continue
-            for subscription in list(self._subscriptions.values()):
-                self._rotate(subscription, wanted)
-
-    def _rotate(self, subscription: Subscription, wanted: set[Any]) -> None:
-        if self._link is None or not subscription.active.done() or not subscription.scopes:
-            return
-        fresh = wanted - subscription.scopes
-        if fresh:
-            filters = self._book.filters(subscription.predicate, subscription.match_all)
-            self._ask_filters(subscription, tuple(part for part in filters if part.scope in fresh), None)
-        over = tuple(scope for scope in subscription.scopes - wanted if self._book.ended(scope))
-        if over:
-            subscription.scopes -= set(over)
-            request = self._request(subscription, lambda _: None)
-            self._link.send(Unsubscribe(request, subscription.number, over[: limits.SUBSCRIBE_SCOPES_MAX]))
 
 
 def connect(
@@ -495,15 +384,6 @@ def connect(
         require_loopback(targets)
     keys = keyring if isinstance(keyring, Keyring) else Keyring.load(keyring)
     return Client(targets, keys, identity, options or Options())
-
-
-def _finish(done: asyncio.Future[None], problem: frames.Problem | None) -> None:
-    if done.done():
-        return
-    if problem is None:
-        done.set_result(None)
-    else:
-        done.set_exception(refusal(problem))
 
 
 async def _all(results: Iterable[Awaitable[None]]) -> None:

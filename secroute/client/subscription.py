@@ -149,7 +149,7 @@ class Subscription:
             acknowledge()
             raise error
         if self.durable is None and item._settlement.done():
-            self._client._acks_due(self.ledger)
+            self._client._acks.due(self.ledger)
         return item
 
     async def next(self, timeout_s: float) -> ReceivedMessage | None:
@@ -162,7 +162,7 @@ class Subscription:
 
     async def flush(self) -> None:
         """Return once the router has committed every verdict given so far."""
-        await self._client._flush_acks(self.ledger, confirmed=True)
+        await self._client._acks.confirm(self.ledger)
 
     async def close(self, *, delete: bool = False) -> None:
         """End it; ``delete`` also deletes a durable subscription with everything queued for it."""
@@ -225,6 +225,6 @@ class Subscription:
             self.ledger.duplicates.expect_again([settlement.key])
         settlement.done(verdict)
         if confirmed:
-            await self._client._flush_acks(self.ledger, confirmed=True)
+            await self._client._acks.confirm(self.ledger)
         else:
-            self._client._acks_due(self.ledger)
+            self._client._acks.due(self.ledger)
