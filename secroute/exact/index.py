@@ -154,22 +154,21 @@ def slices_max(attributes: Attributes) -> int:
 
 
 @nb.njit(nogil=True, cache=True)
-def _has_key(attributes: Attributes, a: int, key: int) -> Any:
-    text = attributes.text[a]
-    low, high = attributes.key_offsets[text], attributes.key_offsets[text + 1]
-    stop = high
-    low = _lower(attributes.keys, low, high, key)
-    return low < stop and attributes.keys[low] == key
+def _has_key(key_offsets: Any, keys: Any, text: int, key: int) -> Any:
+    stop = key_offsets[text + 1]
+    at = _lower(keys, key_offsets[text], stop, key)
+    return at < stop and keys[at] == key
 
 
+# The kernels below take single arrays: taking them out of a tuple for every candidate costs more than the test itself.
 @nb.njit(nogil=True, cache=True)
-def atom_holds(attributes: Attributes, a: int, group: int, key: int) -> Any:
+def atom_holds(kinds: Any, ranks: Any, texts: Any, key_offsets: Any, keys: Any, a: int, group: int, key: int) -> Any:
     """Whether one atom is true of attribute ``a`` (-1: the message does not have it)."""
     if group >= EXISTS:
         return (a < 0) == (group == ABSENT)
     if a < 0:
         return False
-    kind, rank = attributes.kind[a], attributes.rank[a]
+    kind, rank = kinds[a], ranks[a]
     if group == NUM_EQ:
         return kind == NUMBER and rank == key
     if group == STR_EQ:
@@ -179,7 +178,7 @@ def atom_holds(attributes: Attributes, a: int, group: int, key: int) -> Any:
     if group == NUM_FROM:
         return kind == NUMBER and rank >= key
     if group == TEXT:
-        return kind == STRING and _has_key(attributes, a, key)
+        return kind == STRING and _has_key(key_offsets, keys, texts[a], key)
     if group == STR_BELOW:
         return kind == STRING and rank < key
     if group == STR_FROM:
@@ -189,5 +188,5 @@ def atom_holds(attributes: Attributes, a: int, group: int, key: int) -> Any:
     if group == STR_NE:
         return kind == STRING and rank != key
     if group == TEXT_NOT:
-        return kind == STRING and not _has_key(attributes, a, key)
+        return kind == STRING and not _has_key(key_offsets, keys, texts[a], key)
     return kind == BOOL and rank == key

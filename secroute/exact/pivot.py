@@ -18,6 +18,9 @@ from secroute.exact.filters import Filters
 from secroute.exact.index import AtomIndex, atom_holds, build_index, satisfied, slices_max
 
 
+SHARED = np.int32(1 << 30)
+
+
 @dataclass(frozen=True, slots=True)
 class PivotEngine:
     """Filters and the index over their pivots."""
@@ -58,11 +61,26 @@ def grown(values: Any) -> Any:
 
 
 @nb.njit(nogil=True, cache=True)
-def _verified(attributes: Attributes, slot: Any, atoms: Any, atom: Any, low: int, high: int) -> bool:
-    for i in range(low, high):
-        c = atom[i]
-        if not atom_holds(attributes, slot[atoms.name[c]], atoms.group[c], atoms.key[c]):
+def _verified(
+    atom_name: Any,
+    atom_group: Any,
+    atom_key: Any,
+    atom: Any,
+    low: int,
+    high: int,
+    slot: Any,
+    kinds: Any,
+    ranks: Any,
+    texts: Any,
+    key_offsets: Any,
+    keys: Any,
+) -> bool:
+    """Whether the atoms ``low:high`` of a filter are true of the message whose attributes are in ``slot``."""
+    while low < high:
+        c = atom[low]
+        if not atom_holds(kinds, ranks, texts, key_offsets, keys, slot[atom_name[c]], atom_group[c], atom_key[c]):
             return False
+        low += 1
     return True
 
 
@@ -82,9 +100,12 @@ def match_pivot(
 ) -> Any:
     """Owners of matching filters per message, each once.
 
-    ``owner`` is -1 for a removed filter. ``done[o]`` is the last message (from 1) that o was output for, or more than
-    any for one not asked about; ``left`` counts those asked about: when all are output the message is finished.
+    ``owner`` is -1 for a removed filter, and has the bit ``SHARED`` if its owner has several filters (an owner of one
+    needs no check, which would be a cache miss). ``done[o]`` is the last message (from 1) that o was output for, or more
+    than any for one not asked about; ``left`` counts those asked about: when all are output the message is finished.
     """
+    atom_name, atom_group, atom_key = atoms
+    _, _, kinds, ranks, texts, key_offsets, keys = attributes
     count = len(attributes.offsets) - 1
     offsets = np.zeros(count + 1, np.int64)
     out = np.empty(1024, np.int32)
@@ -111,9 +132,19 @@ def match_pivot(
                     if mask[f] & lacks:
                         continue
                     o = owner[f]
-                    if o < 0 or done[o] > m or not _verified(attributes, slot, atoms, atom, first[f] + 1, first[f + 1]):
+                    if o < 0:
                         continue
-                    done[o] = m + 1
+                    shared = o & SHARED
+                    o ^= shared
+                    if shared and done[o] > m:
+                        continue
+                    low, high = first[f] + 1, first[f + 1]
+                    if low < high and not _verified(
+                        atom_name, atom_group, atom_key, atom, low, high, slot, kinds, ranks, texts, key_offsets, keys
+                    ):
+                        continue
+                    if shared:
+                        done[o] = m + 1
                     if used == len(out):
                         out = grown(out)
                     out[used] = o
@@ -124,9 +155,18 @@ def match_pivot(
                     break
         for i in range(len(always)):
             f = always[i]
-            o = owner[f]
-            if o >= 0 and done[o] <= m and _verified(attributes, slot, atoms, atom, first[f], first[f + 1]):
-                done[o] = m + 1
+            if owner[f] < 0:
+                continue
+            shared = owner[f] & SHARED
+            o = owner[f] ^ shared
+            if shared and done[o] > m:
+                continue
+            low, high = first[f], first[f + 1]
+            if _verified(
+                atom_name, atom_group, atom_key, atom, low, high, slot, kinds, ranks, texts, key_offsets, keys
+            ):
+                if shared:
+                    done[o] = m + 1
                 if used == len(out):
                     out = grown(out)
                 out[used] = o

@@ -23,7 +23,7 @@ from secroute.exact.columns import Columns, Filterable, Int32s, Interner, concat
 from secroute.exact.counting import CountingEngine
 from secroute.exact.csr import Csr
 from secroute.exact.filters import build_filters
-from secroute.exact.pivot import PivotEngine
+from secroute.exact.pivot import SHARED, PivotEngine
 from secroute.exact.selectivity import Determinants
 
 Engine: TypeAlias = Literal["auto", "counting", "pivot", "oracle"]
@@ -44,7 +44,8 @@ class _View:
 
     owner: Int32s
     done: Int32s
-    """Template: 0 for an owner that has filters here, ``_NEVER`` for any other."""
+    """Template: 0 for an owner that has filters here, ``_NEVER`` for any other; empty if nobody looks at it."""
+    left: int
     determinants: Determinants | None
 
 
@@ -59,20 +60,25 @@ class _Segment:
 
     def view(self, key: str, owner_of: Int32s, alive: npt.NDArray[np.bool_], owners: int) -> _View:
         """The filters by owner, given who owns each predicate and which predicates are still there."""
-        if key not in self.views or len(self.views[key].done) != owners:
+        if key not in self.views:
             predicate = self.engine.filters.predicate
             owner = np.where(alive[predicate], owner_of[predicate], np.int32(-1)).astype(np.int32)
-            done = np.full(owners, _NEVER, np.int32)
-            done[owner[owner >= 0]] = 0
-            table = self.engine.determinants(owner) if isinstance(self.engine, CountingEngine) else None
-            self.views[key] = _View(owner, done, table)
+            counts = np.bincount(owner[owner >= 0], minlength=owners)
+            done = np.where(counts > 0, np.int32(0), _NEVER).astype(np.int32)
+            if isinstance(self.engine, CountingEngine):
+                self.views[key] = _View(owner, done, int((counts > 0).sum()), self.engine.determinants(owner))
+            else:
+                # Who has one filter needs no look at ``done``, unless the caller may not want it at all.
+                shared = (owner >= 0) & ((counts[owner] > 1) | key.endswith("?"))
+                owner[shared] |= SHARED
+                self.views[key] = _View(owner, done if shared.any() else done[:0], int((counts > 0).sum()), None)
         return self.views[key]
 
     def match(self, batch: MessageBatch, view: _View, allowed: npt.NDArray[np.bool_] | None) -> tuple[Any, Any]:
-        done = view.done.copy()
+        done, left = view.done.copy(), view.left
         if allowed is not None:
-            done[~allowed] = _NEVER
-        left = int((done == 0).sum())
+            done = np.where(allowed[: len(done)], done, _NEVER)
+            left = int((done == 0).sum())
         attributes = self.engine.filters.dictionary.resolve(batch)
         if isinstance(self.engine, CountingEngine):
             return self.engine.match(attributes, view.owner, done, left, view.determinants)
@@ -164,7 +170,8 @@ class ExactTable:
         """For each message the interfaces (of those ``allowed``, if given) with a predicate that matches it."""
         labels = np.fromiter(self._labels, np.int64, len(self._labels))
         chosen = None if allowed is None else np.isin(labels, np.fromiter(allowed, np.int64))
-        found = self._match(messages, "interface", self._interface, len(labels), chosen)
+        key = "interface" if chosen is None else "interface?"
+        found = self._match(messages, key, self._interface, len(labels), chosen)
         return Csr(found.offsets, labels[found.values])
 
     def match_predicates(self, messages: Messages) -> Csr:
