@@ -35,8 +35,8 @@ class World:
     known: npt.NDArray[np.float64]
     """How often each value occurs, from other messages than these."""
     probes: Words
-    noise: float = 0.0
-    """Share of clear bits that the profile declares to set at random."""
+    hashes: int = 4
+    """k of the profile, which is no secret."""
 
     def __len__(self) -> int:
         return len(self.bits)
@@ -88,21 +88,28 @@ def rank_attack(world: World, seed: int) -> list[Figure]:
     ]
 
 
-def closures(world: World, slack: float = 0.02) -> tuple[Bools, npt.NDArray[np.float64]]:
-    """Bit sets that occur together: for each bit, all bits that are set whenever it is. One row a distinct set."""
+def bit_groups(world: World, least: float = 0.3) -> tuple[Bools, npt.NDArray[np.float64]]:
+    """Bits that look like one token: for each bit, the ``k - 1`` others most correlated with it. One row a distinct set.
+
+    Correlation and not mere co-occurrence: other tokens and declared noise set the same bits at random, which lowers
+    both sides alike, so the attack adapts to any background without knowing it.
+    """
     flags = unpack(world.bits).astype(np.float32)
     n = len(flags)
     q = flags.mean(axis=0)
-    usable = (q > 5 / n) & (q < 0.98)
-    together = (flags.T @ flags) / np.maximum(1.0, flags.sum(axis=0))[:, None]
-    # Of the messages that have a bit, this share has it by declared noise alone: the adaptive attacker allows for it.
-    chance = np.minimum(0.9, world.noise * (1 - q) / np.maximum(q, 1e-9)) if world.noise else np.zeros_like(q)
-    rows = together >= (1 - slack - chance)[:, None]
-    rows &= (q[None, :] < 0.98)
-    sets = np.unique(rows[usable], axis=0)
-    sets = sets[sets.sum(axis=1) >= 2]
-    support = np.array([flags[:, row].all(axis=1).mean() for row in sets]) if len(sets) else np.zeros(0)
-    return sets, support
+    live = np.flatnonzero((q > 5 / n) & (q < 0.98))
+    if len(live) < 2:
+        return np.zeros((0, flags.shape[1]), bool), np.zeros(0)
+    centred = (flags[:, live] - q[live]) / np.sqrt(q[live] * (1 - q[live]))
+    phi = (centred.T @ centred) / n
+    np.fill_diagonal(phi, 1.0)
+    best = np.argsort(-phi, axis=1, kind="stable")[:, : max(2, world.hashes)]
+    rows = np.zeros((len(live), flags.shape[1]), bool)
+    strong = np.take_along_axis(phi, best, axis=1) >= least
+    for at in range(len(live)):
+        rows[at, live[best[at][strong[at]]]] = True
+    sets = np.unique(rows[rows.sum(axis=1) >= 2], axis=0)
+    return sets, np.array([flags[:, row].all(axis=1).mean() for row in sets])
 
 
 def pattern_attack(world: World) -> tuple[Figure, npt.NDArray[np.int64]]:
@@ -110,7 +117,7 @@ def pattern_attack(world: World) -> tuple[Figure, npt.NDArray[np.int64]]:
 
     Returns the figure and, for each message, the value the attacker reads from it (-1: he cannot say).
     """
-    sets, support = closures(world)
+    sets, support = bit_groups(world)
     flags = unpack(world.bits).astype(bool)
     guesses = np.full(len(world), -1)
     hits, free = 0, np.ones(len(sets), bool)

@@ -110,7 +110,7 @@ def rates(frame: Any, blocks: int) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
     z2 = 3.8414588206941254
-    trials = F.col("messages") - F.col("exact")
+    trials = (F.col("messages") - F.col("exact")).cast("double")
     hits = F.col("encoded") - F.col("exact")
     share = hits / trials
     centre = share + z2 / (2 * trials)

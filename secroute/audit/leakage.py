@@ -72,11 +72,6 @@ def choose_targets(predicates: Sequence[Any], messages: Sequence[dict[str, Value
     return tuple(name for name, _ in asked.most_common() if distinct[name] >= 3)[:most]
 
 
-def _noise(profile: Profile) -> float:
-    """The noise that a profile declares, as the adaptive attacker knows it."""
-    return max((dict(h.parameters).get("per_mille", 0) / 1000 for h in profile.hardening if h.name == "noise"), default=0.0)
-
-
 def make_world(here: Encoder, sample: Sample, attribute: str, seed: bytes) -> World:
     """What the router sees of one attribute; the first half of the sample is what the attacker knew before."""
     half = len(sample.messages) // 2
@@ -93,7 +88,7 @@ def make_world(here: Encoder, sample: Sample, attribute: str, seed: bytes) -> Wo
         tuple(value for value, _ in top),
         np.array([share for _, share in top]),
         probes[np.argsort(owners, kind="stable")],
-        _noise(here.profile),
+        here.profile.hashes,
     )
 
 

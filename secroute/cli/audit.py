@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bench.add_argument("--predicates", type=int, default=200_000)
     bench.add_argument("--sql-messages", type=int, default=500, help="messages of the SQL join, which takes long")
     bench.add_argument("--exact-messages", type=int, default=20_000)
+    bench.add_argument("--engine", default="auto")
     _spark(bench)
     bench.set_defaults(run=_bench)
     theory = commands.add_parser("theory", help="the disjunction advantage: figures 5-7 of the routing report")
@@ -153,7 +154,7 @@ def _bench(args: argparse.Namespace) -> int:
 
     spark = open_session(args.master, memory=args.memory)
     try:
-        result = bench(spark, args.messages, args.predicates, args.sql_messages, args.exact_messages, args.seed, say)
+        result = bench(spark, args.messages, args.predicates, args.sql_messages, args.exact_messages, args.seed, say, args.engine)
     finally:
         spark.stop()
     emit_json(result)
