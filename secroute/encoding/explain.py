@@ -43,7 +43,7 @@ def explain(predicate: Node, profile: Profile, keys: TokenKeys, message_tokens: 
     yield from _rates(profile, counts, message_tokens)
     degraded = sum(1 for each in plans for _, pieces in each.pieces for piece in pieces if piece.note)
     if degraded:
-        yield f"by chance alone, that is; {degraded} noted condition{'s' if degraded != 1 else ''} above let more through,"
+        yield f"by chance alone, that is; the {degraded} noted above let more through,"
         yield "and the subscriber's exact match removes it again"
 
 
