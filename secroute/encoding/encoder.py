@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from secroute import limits
 from secroute.content.dnf import disjuncts
-from secroute.content.model import Message, Value
+from secroute.content.model import Message, Value, check_value
 from secroute.content.predicate import Node
 from secroute.encoding import tokens
 from secroute.encoding.bloom import TokenBatch, as_digests, digest_tokens
@@ -119,6 +119,9 @@ class Encoder:
             attributes = message.attributes if isinstance(message, Message) else message
             row = []
             for item in attributes.items():
+                if item[1].__class__ is float:
+                    # Plain mappings may say 3.0 where a Message says 3; one value must give one token.
+                    item = (item[0], check_value(item[1]))
                 # True == 1 to a dict, so booleans have one of their own.
                 known = index if item[1].__class__ is not bool else booleans
                 found = known.get(item)
@@ -279,8 +282,8 @@ def _number_tokens(
 def _drop_covered(bits: Words, owners: npt.NDArray[np.int64]) -> tuple[Words, npt.NDArray[np.int64]]:
     """Within each predicate, drop a disjunct whose bits include another's: that other one matches whenever it does."""
     keep = np.ones(len(bits), bool)
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
-    for start, end in zip(starts, [*starts[1:], len(owners)], strict=True):
+    edges = [*np.flatnonzero(np.diff(owners, prepend=-1)), len(owners)]
+    for start, end in pairwise(edges):
         if end - start < 2:
             continue
         rows = bits[start:end]
