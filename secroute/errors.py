@@ -262,6 +262,15 @@ class QueueFullError(SecrouteError):
     code = "queue-full"
 
 
+# --- overlay -----------------------------------------------------------------------------------------------------
+
+
+class OverlayError(InputError):
+    """A topology, a link state or an advertisement is not valid; says which and what would be right."""
+
+    code = "overlay"
+
+
 # --- client ------------------------------------------------------------------------------------------------------
 
 
