@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -203,7 +204,4 @@ def trees(columns: Columns) -> list[Node]:
     names = list(map(columns.names.__getitem__, columns.name.tolist()))
     made = list(map(Constraint, names, map(OPS.__getitem__, columns.op.tolist()), values))
     ends = columns.offsets.tolist()
-    return [
-        made[low] if high - low == 1 else And(tuple(made[low:high]))
-        for low, high in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    return [made[low] if high - low == 1 else And(tuple(made[low:high])) for low, high in pairwise(ends)]

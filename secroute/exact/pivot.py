@@ -17,7 +17,6 @@ from secroute.exact.columns import Int32s, Int64s
 from secroute.exact.filters import Filters
 from secroute.exact.index import AtomIndex, atom_holds, build_index, satisfied, slices_max
 
-
 SHARED = np.int32(1 << 30)
 
 
@@ -101,8 +100,8 @@ def match_pivot(
     """Owners of matching filters per message, each once.
 
     ``owner`` is -1 for a removed filter, and has the bit ``SHARED`` if its owner has several filters (an owner of one
-    needs no check, which would be a cache miss). ``done[o]`` is the last message (from 1) that o was output for, or more
-    than any for one not asked about; ``left`` counts those asked about: when all are output the message is finished.
+    needs no check, which would be a cache miss). ``done[o]`` is the last message (from 1) that o was output for, or
+    more than any for one not asked about; ``left`` counts those asked about: when all are output, the message is done.
     """
     atom_name, atom_group, atom_key = atoms
     _, _, kinds, ranks, texts, key_offsets, keys = attributes
