@@ -7,6 +7,7 @@ import importlib
 
 # name -> module with ``configure(parser)``, which sets ``run=callable(args) -> int``.
 BENCHES: dict[str, str] = {
+    "router": "secroute.bench.router",
     "encode": "secroute.bench.encode",
     "match": "secroute.bench.match",
 }

@@ -29,6 +29,7 @@ from secroute.keyring import OwnerKeyring
 
 SCHEMA = {
     "price": {"type": "number", "low": 0, "high": 2048, "levels": 8},
+    "delay": {"type": "number", "low": 0, "high": 256, "levels": 6},
     "dest": {"type": "string", "prefixes": [1, 2]},
 }
 DESKS: dict[str, tuple[str, bool]] = {  # who: (what, durable)

@@ -234,7 +234,8 @@ class Client:
                 attempt = attempt % len(self._targets)
                 await self._serve(link, welcome)
             except SecrouteError as error:
-                _log.warning("connection to %s: %s", target, error)
+                if not self._closing:
+                    _log.warning("connection to %s: %s", target, error)
                 final = isinstance(error, RefusedError) and error.reason in _FINAL_REASONS
                 if final and not self._connected.done() and len(self._targets) == 1:
                     self._connected.set_exception(error)
