@@ -29,6 +29,7 @@ ORDER_BYTES_MAX = 4
 COVER_DISJUNCTS_MAX = 64
 HARDENINGS_MAX = 8
 PROFILE_BYTES_MAX = 262_144
+ENCODER_CACHE_BYTES = 16 * 1_048_576  # bits of recent values that one encoder remembers
 ENCODE_CHUNK_MESSAGES = 4_096  # messages whose distinct tokens are hashed together
 
 # --- opaque ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ are found and each distinct token is hashed a single time, then rows are OR-ed t
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
@@ -19,7 +20,7 @@ from secroute.content.dnf import disjuncts
 from secroute.content.model import Message, Value, check_value
 from secroute.content.predicate import Node
 from secroute.encoding import tokens
-from secroute.encoding.bloom import TokenBatch, as_digests, digest_tokens
+from secroute.encoding.bloom import TokenBatch, as_digests, digest_tokens, or_groups
 from secroute.encoding.hardening import apply_side
 from secroute.encoding.plan import NamedToken, Plan, closure, plan
 from secroute.encoding.profile import Profile
@@ -70,16 +71,66 @@ class _TokenTable:
     ) -> TokenBatch:
         """As a TokenBatch: ``members[i]`` is a token of group ``groups[i]``, a record is a list of groups."""
         order = np.argsort(groups, kind="stable")
-        lengths = np.fromiter((len(record) for record in records), np.int64, len(records))
-        flat = np.fromiter(chain.from_iterable(records), np.int64, int(lengths.sum()))
+        flat, offsets = _flatten(records)
         group_count = int(max(groups.max(initial=-1), flat.max(initial=-1))) + 1
         return TokenBatch(
             digests=as_digests(b"".join(self._digests)),
             group_tokens=members[order],
             group_offsets=np.searchsorted(groups[order], np.arange(group_count + 1)).astype(np.int64),
             record_groups=flat,
-            record_offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            record_offsets=offsets,
         )
+
+
+class _Values:
+    """Distinct (name, value) pairs with the bits each one sets: bounded, and forgotten whole when full."""
+
+    def __init__(self, words: int) -> None:
+        self._most = limits.ENCODER_CACHE_BYTES // (8 * words)
+        self._words = words
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew."""
+        self._rows: dict[tuple[str, Value], int] = {}
+        self._boolean_rows: dict[tuple[str, Value], int] = {}
+        self.masks: Words = np.zeros((0, self._words), np.uint64)
+
+    def learn(self, masks: Words) -> None:
+        """The bits of the values that ``collect`` called fresh, in that order."""
+        self.masks = np.concatenate([self.masks, masks])
+
+    def collect(self, messages: Sequence[Message | Attributes]) -> tuple[list[list[int]], list[tuple[str, Value]]]:
+        """The row of every value of every message, and the values that were not known before."""
+        if len(self.masks) > self._most:
+            self.forget()
+        rows, boolean_rows, first = self._rows, self._boolean_rows, len(self.masks)
+        ids: list[list[int]] = []
+        fresh: list[tuple[str, Value]] = []
+        for message in messages:
+            attributes = message.attributes if isinstance(message, Message) else message
+            mine = []
+            for item in attributes.items():
+                kind = item[1].__class__
+                if kind is float:
+                    # Plain mappings may say 3.0 where a Message says 3; one value must give one token.
+                    item = (item[0], check_value(item[1]))
+                # True == 1 to a dict, so booleans have one of their own.
+                known = rows if kind is not bool else boolean_rows
+                found = known.get(item)
+                if found is None:
+                    found = known[item] = first + len(fresh)
+                    fresh.append(item)
+                mine.append(found)
+            ids.append(mine)
+        return ids, fresh
+
+
+def _flatten(records: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Lists of rows as one array with offsets."""
+    offsets = np.zeros(len(records) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, records), np.int64, len(records)), out=offsets[1:])
+    return np.fromiter(chain.from_iterable(records), np.int64, int(offsets[-1])), offsets
 
 
 class Encoder:
@@ -90,6 +141,8 @@ class Encoder:
         self.profile = profile
         self.scope = keys.scope
         self._keys = keys
+        self._lock = threading.Lock()
+        self._known = _Values(profile.words)
         self._randomised = any(h.transform.side == "message" for h in profile.hardening)
 
     def __repr__(self) -> str:
@@ -102,34 +155,29 @@ class Encoder:
         if self._randomised and len(seed) != SEED_BYTES:
             raise HardeningError(f"this profile hardens messages at random: pass {SEED_BYTES} fresh random bytes")
         step = limits.ENCODE_CHUNK_MESSAGES
-        chunks = [
-            self.tokenise_messages(messages[at : at + step]).bits(self.profile.bits, self.profile.hashes)
-            for at in range(0, len(messages), step)
-        ]
+        chunks = [self._encode_chunk(messages[at : at + step]) for at in range(0, len(messages), step)]
         bits = np.concatenate(chunks) if chunks else np.zeros((0, self.profile.words), np.uint64)
         return apply_side(self.profile.hardening, "message", bits, seed) if self._randomised else bits
 
+    def _encode_chunk(self, messages: Sequence[Message | Attributes]) -> Words:
+        """OR together the masks of the values each message has; masks of recent values are remembered."""
+        with self._lock:
+            try:
+                ids, fresh = self._known.collect(messages)
+                if fresh:
+                    members, groups, table = self._value_tokens(fresh)
+                    batch = table.batch(members, groups, [[i] for i in range(len(fresh))])
+                    self._known.learn(batch.bits(self.profile.bits, self.profile.hashes))
+                flat, offsets = _flatten(ids)
+                return or_groups(self._known.masks, flat, offsets)
+            except BaseException:
+                # A value that was named but got no mask must not be taken for a known one.
+                self._known.forget()
+                raise
+
     def tokenise_messages(self, messages: Sequence[Message | Attributes]) -> TokenBatch:
         """Messages as hashed tokens, for any width and number of hashes (no hardening applied)."""
-        index: dict[tuple[str, Value], int] = {}
-        booleans: dict[tuple[str, Value], int] = {}
-        ids: list[list[int]] = []
-        values: list[tuple[str, Value]] = []
-        for message in messages:
-            attributes = message.attributes if isinstance(message, Message) else message
-            row = []
-            for item in attributes.items():
-                if item[1].__class__ is float:
-                    # Plain mappings may say 3.0 where a Message says 3; one value must give one token.
-                    item = (item[0], check_value(item[1]))
-                # True == 1 to a dict, so booleans have one of their own.
-                known = index if item[1].__class__ is not bool else booleans
-                found = known.get(item)
-                if found is None:
-                    found = known[item] = len(values)
-                    values.append(item)
-                row.append(found)
-            ids.append(row)
+        ids, values = _Values(self.profile.words).collect(messages)
         members, groups, table = self._value_tokens(values)
         return table.batch(members, groups, ids)
 
