@@ -17,6 +17,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "encode": ("secroute.cli.encode", "turn neutral files into opaque .npz files"),
     "schema": ("secroute.cli.schema", "propose and check schemas"),
     "keys": ("secroute.cli.keys", "spaces, epochs, grants, identities and development certificates"),
+    "router": ("secroute.cli.router", "run a router, write its configuration, look at it"),
     "publish": ("secroute.cli.publish", "publish messages"),
     "subscribe": ("secroute.cli.subscribe", "print messages that match a predicate"),
     "demo": ("secroute.cli.demo", "a router, publishers and subscribers on loopback, checked, within 30 s"),

@@ -1,0 +1,1 @@
+"""The router node: sessions, matching, durable store, admin. UNTRUSTED side; it never holds a content key."""

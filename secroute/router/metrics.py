@@ -1,0 +1,96 @@
+"""Prometheus metrics of a node: counts, sizes and times, nothing with meaning. UNTRUSTED side, I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from secroute.router.config import parse_address
+from secroute.router.counters import Histogram
+from secroute.router.node import Node
+
+_COUNTERS = {
+    "messages_in": "messages published to this router",
+    "messages_matched": "deliveries found by matching",
+    "messages_out": "deliveries sent",
+    "messages_duplicate": "at-least-once messages that had been taken before",
+    "messages_expired": "messages whose time to live was over",
+    "messages_dropped": "deliveries cut because a slow session's queue was full",
+    "messages_redelivered": "deliveries sent again",
+    "messages_dead": "messages moved to the dead letters",
+    "batches_in": "batches published",
+    "batches_refused": "batches refused",
+    "acks": "messages acknowledged by consumers",
+    "gaps": "gaps recorded",
+    "commits": "store transactions",
+    "bytes_in": "bytes of bits and payloads published",
+    "bytes_out": "bytes of bits and payloads delivered",
+}
+
+
+class NodeCollector:
+    """Reads a node whenever Prometheus asks."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[Any]:
+        """Every metric."""
+        node = self._node
+        for name, text in _COUNTERS.items():
+            yield CounterMetricFamily(f"secroute_{name}", text, value=getattr(node.counters, name))
+        sessions = list(node.sessions.values())
+        queues = [durable.queue for durable in node.registry]
+        gauges = {
+            "sessions": ("connected sessions", sum(session.connected for session in sessions)),
+            "sessions_resumable": ("sessions without a stream", sum(not session.connected for session in sessions)),
+            "filters": ("filters in all tables", sum(t.table.stats().filters for t in node.tables.all())),
+            "tables": ("scopes with a table", len(node.tables.all())),
+            "durable_subscriptions": ("durable subscriptions", len(queues)),
+            "session_queue_messages": (
+                "messages waiting for sessions",
+                sum(s.outbox.queued_messages for s in sessions),
+            ),
+            "session_queue_bytes": ("bytes in memory for sessions", sum(s.outbox.queued_bytes for s in sessions)),
+            "session_spill_bytes": ("bytes on disk for slow sessions", sum(s.outbox.spill.nbytes for s in sessions)),
+            "durable_queue_messages": ("messages waiting in durable queues", sum(q.queued for q in queues)),
+            "durable_flying_messages": ("durable messages without an ack", sum(q.flying for q in queues)),
+            "durable_dead_messages": ("dead letters", sum(q.dead for q in queues)),
+            "publish_open_bytes": ("published bytes under way", node.pipeline.open_bytes),
+            "store_bytes": ("bytes of the store's files", node.store.nbytes),
+            "draining": ("1 while draining", int(node.draining)),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(f"secroute_{name}", text, value=value)
+        yield _histogram("secroute_match_seconds", "time of one matching call", node.counters.match_s)
+        yield _histogram("secroute_commit_seconds", "time of one store transaction", node.counters.commit_s)
+
+
+def _histogram(name: str, text: str, histogram: Histogram) -> HistogramMetricFamily:
+    total, buckets = 0, []
+    for bound, count in zip((*map(str, histogram.bounds), "+Inf"), histogram.counts, strict=True):
+        total += count
+        buckets.append((bound, total))
+    family = HistogramMetricFamily(name, text)
+    family.add_metric([], buckets, histogram.total)
+    return family
+
+
+class MetricsServer:
+    """The HTTP endpoint for Prometheus, in a thread of its own."""
+
+    def __init__(self, node: Node, listen: str) -> None:
+        host, port = parse_address(listen, "metrics_listen")
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(NodeCollector(node))
+        self._server, self._thread = start_http_server(port, host, registry)
+        self.address = f"{host}:{self._server.server_port}"
+
+    def close(self) -> None:
+        """Stop it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
