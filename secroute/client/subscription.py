@@ -189,6 +189,12 @@ class Subscription:
 
     def offer(self, message: ReceivedMessage) -> None:
         """One message for the application."""
+        if self._closed:  # it came while we were leaving: the next handle gets it
+            if self.durable is not None:
+                self.ledger.duplicates.expect_again([message._settlement.key])
+            else:
+                message._settlement.done()
+            return
         if self.durable is not None:
             self._unsettled[id(message._settlement)] = message._settlement
         self._queue.append(message)
