@@ -90,3 +90,9 @@ TRIES_MAX = 1_000
 # --- overlay -----------------------------------------------------------------------------------------------------
 OVERLAY_ROUTERS_MAX = 4_096
 LINK_WEIGHT_MAX = 65_535
+SIM_RECEIVERS_MAX = 1_000_000
+SIM_MESSAGES_MAX = 1_000_000
+
+# --- exact -------------------------------------------------------------------------------------------------------
+BDD_NODES_MAX = 100_000  # of one subscription
+BDD_STEP_NODES_MAX = 4_000_000  # worst case of one AND or OR: the product of the sizes of its operands

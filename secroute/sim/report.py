@@ -1,0 +1,43 @@
+"""One run of the static evaluation as a plain mapping, ready to be printed as JSON.
+
+UNTRUSTED side, pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from secroute.overlay.paths import ShortestPaths
+from secroute.overlay.predicates import Predicates
+from secroute.overlay.schemes import make_scheme
+from secroute.overlay.topology import generate
+from secroute.sim.static import evaluate, synthetic
+
+
+def static_run(
+    topology: str, scheme: str, *, receivers: int, messages: int, seed: int, weight_max: int = 1
+) -> dict[str, Any]:
+    """Build the network and its tables, send the messages, and tell what happened and what the tables hold."""
+    graph = generate(topology, seed=seed, weight_max=weight_max)
+    traffic = synthetic(len(graph), receivers, messages, seed=seed)
+    trees, predicates = ShortestPaths(graph), Predicates(traffic.predicates)
+    routing = make_scheme(scheme, trees, predicates)
+    tally = evaluate(routing, trees, predicates, traffic.messages, traffic.sources)
+    sizes = [routing.table_size(node) for node in range(len(graph))]
+    filters = [size.filters for size in sizes]
+    bits = [size.bits(predicates.bits) for size in sizes]
+    return {
+        "topology": topology,
+        "scheme": scheme,
+        "routers": len(graph),
+        "links": len(graph.weights),
+        "receivers": receivers,
+        "messages": messages,
+        "seed": seed,
+        "distinct_filters": len(predicates.filters),
+        **asdict(tally),
+        "table_filters": {"total": sum(filters), "mean": fmean(filters), "max": max(filters)},
+        "table_bits": {"total": sum(bits), "mean": fmean(bits), "max": max(bits)},
+    }
