@@ -271,6 +271,12 @@ class OverlayError(InputError):
     code = "overlay"
 
 
+class LinkStateError(OverlayError):
+    """A link state is damaged, not signed by its router, or out of place; nothing of it was taken."""
+
+    code = "link-state"
+
+
 # --- client ------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,212 @@
+"""Link states: every router signs whom it is linked to, and floods it; everybody builds the same graph from them.
+
+UNTRUSTED side, pure. A router's id is derived from its public key, so nobody can speak for another. An edge counts
+only if both ends name it. Links deliver in order and without loss while they are up; sequence numbers are handed out
+for saving before anything signed with them is sent, so that they survive a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from secroute import limits
+from secroute.errors import LimitError, LinkStateError
+from secroute.overlay.graph import Graph
+
+
+def router_id(public_key: bytes) -> bytes:
+    """The id that belongs to a raw Ed25519 public key."""
+    digest = hashlib.blake2b(public_key, digest_size=limits.ROUTER_ID_BYTES, person=b"secroute-router")
+    return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """What one router says about its links; made by :func:`sign`, to be trusted only after :meth:`verify`."""
+
+    public_key: bytes
+    sequence: int
+    links: tuple[tuple[bytes, int], ...]
+    """(neighbour's id, weight), ids ascending."""
+    signature: bytes
+
+    @property
+    def router(self) -> bytes:
+        """The id of the router that speaks."""
+        return router_id(self.public_key)
+
+    def verify(self) -> None:
+        """Raise unless the record is within bounds, well-formed, and signed by the router that it is about."""
+        if len(self.links) > limits.ROUTER_LINKS_MAX:
+            raise LimitError(f"{len(self.links)} links of one router, at most {limits.ROUTER_LINKS_MAX}")
+        if not 1 <= self.sequence <= limits.SEQUENCE_MAX:
+            raise LinkStateError(f"sequence number {self.sequence} is outside 1..{limits.SEQUENCE_MAX}")
+        ids = [neighbour for neighbour, _ in self.links]
+        if ids != sorted(set(ids)) or any(len(i) != limits.ROUTER_ID_BYTES for i in ids):
+            raise LinkStateError("the links of a router must name different ids of the right length, ascending")
+        if any(not 1 <= weight <= limits.LINK_WEIGHT_MAX for _, weight in self.links):
+            raise LinkStateError(f"weights must be 1..{limits.LINK_WEIGHT_MAX}")
+        try:
+            key = Ed25519PublicKey.from_public_bytes(self.public_key)
+            key.verify(self.signature, _signed_bytes(self.public_key, self.sequence, self.links))
+        except (InvalidSignature, ValueError):
+            raise LinkStateError(f"link state of router {self.router.hex()} is not signed by it") from None
+
+
+def _signed_bytes(public_key: bytes, sequence: int, links: tuple[tuple[bytes, int], ...]) -> bytes:
+    body = b"".join(neighbour + struct.pack("<I", weight) for neighbour, weight in links)
+    return b"secroute/link-state/1" + public_key + struct.pack("<QI", sequence, len(links)) + body
+
+
+def sign(key: Ed25519PrivateKey, sequence: int, links: dict[bytes, int]) -> LinkState:
+    """A signed link state."""
+    public = key.public_key().public_bytes_raw()
+    ordered = tuple(sorted(links.items()))
+    return LinkState(public, sequence, ordered, key.sign(_signed_bytes(public, sequence, ordered)))
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUp:
+    """A neighbour is connected, and was authenticated as this id."""
+
+    neighbour: bytes
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDown:
+    """The connection to a neighbour is gone."""
+
+    neighbour: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A link state came in from a neighbour."""
+
+    neighbour: bytes
+    state: LinkState
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveSequence:
+    """Must be durable before any :class:`Send` after it is carried out."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a link state to a neighbour."""
+
+    neighbour: bytes
+    state: LinkState
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChanged:
+    """The graph is another one now; trees must be computed again."""
+
+
+Event = LinkUp | LinkDown | Heard | Tick
+Effect = SaveSequence | Send | GraphChanged
+
+
+class LinkStates:
+    """One router's view of the network. Not thread-safe; the same events always give the same effects."""
+
+    def __init__(
+        self, key: Ed25519PrivateKey, *, saved_sequence: int = 0, refresh_s: float = 60.0, expiry_s: float = 200.0
+    ) -> None:
+        if not refresh_s < expiry_s:
+            raise LinkStateError(f"link states must be refreshed ({refresh_s} s) before they expire ({expiry_s} s)")
+        self._key = key
+        self.router = router_id(key.public_key().public_bytes_raw())
+        self._sequence = saved_sequence
+        self._refresh_s, self._expiry_s = refresh_s, expiry_s
+        self._links: dict[bytes, int] = {}
+        self._states: dict[bytes, tuple[LinkState, float]] = {}
+        # The highest number seen of every router; it outlives the record, so that an old one is not taken for new.
+        self._seen: dict[bytes, int] = {}
+        self._edges: dict[tuple[bytes, bytes], int] = {}
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Take one event; raises on a link state that is not valid (the caller isolates the neighbour)."""
+        effects: list[Effect]
+        match event:
+            case LinkUp(neighbour, weight):
+                effects = self._link_up(neighbour, weight, now)
+            case LinkDown(neighbour):
+                self._links.pop(neighbour, None)
+                effects = self._originate(now)
+            case Heard(neighbour, state):
+                effects = self._heard(neighbour, state, now)
+            case Tick():
+                effects = self._tick(now)
+        edges = self._two_way()
+        if edges != self._edges:
+            self._edges = edges
+            effects.append(GraphChanged())
+        return effects
+
+    def _originate(self, now: float) -> list[Effect]:
+        self._sequence += 1
+        state = sign(self._key, self._sequence, self._links)
+        self._states[self.router] = (state, now)
+        self._seen[self.router] = self._sequence
+        return [SaveSequence(self._sequence), *(Send(to, state) for to in sorted(self._links))]
+
+    def _link_up(self, neighbour: bytes, weight: int, now: float) -> list[Effect]:
+        if neighbour == self.router:
+            raise LinkStateError("a router is not its own neighbour")
+        if len(self._links) >= limits.ROUTER_LINKS_MAX and neighbour not in self._links:
+            raise LimitError(f"a router has at most {limits.ROUTER_LINKS_MAX} links")
+        self._links[neighbour] = weight
+        effects = self._originate(now)
+        others = sorted(router for router in self._states if router != self.router)
+        return effects + [Send(neighbour, self._states[router][0]) for router in others]
+
+    def _heard(self, neighbour: bytes, state: LinkState, now: float) -> list[Effect]:
+        if neighbour not in self._links:
+            raise LinkStateError(f"{neighbour.hex()} is not a neighbour")
+        router = state.router
+        if state.sequence <= self._seen.get(router, 0):
+            return []  # a duplicate or an old one: the usual end of a flood
+        state.verify()
+        if router == self.router:
+            # Our own words from before a restart that lost its numbers: speak louder than them.
+            self._sequence = state.sequence
+            return self._originate(now)
+        if router not in self._seen and len(self._seen) >= limits.OVERLAY_ROUTERS_MAX:
+            raise LimitError(f"more than {limits.OVERLAY_ROUTERS_MAX} routers in the overlay")
+        self._seen[router] = state.sequence
+        self._states[router] = (state, now)
+        return [Send(to, state) for to in sorted(self._links) if to != neighbour]
+
+    def _tick(self, now: float) -> list[Effect]:
+        for router, (_, since) in list(self._states.items()):
+            if router != self.router and now - since >= self._expiry_s:
+                del self._states[router]
+        own = self._states.get(self.router)
+        return self._originate(now) if own is None or now - own[1] >= self._refresh_s else []
+
+    def _two_way(self) -> dict[tuple[bytes, bytes], int]:
+        """Edges that both ends name; where they disagree about the weight, the higher one counts at both."""
+        said = {(router, other): w for router, (state, _) in self._states.items() for other, w in state.links}
+        return {(a, b): max(w, said[b, a]) for (a, b), w in said.items() if a < b and (b, a) in said}
+
+    def graph(self) -> Graph:
+        """The network as far as this router knows it: routers with a live record, edges that both ends name."""
+        ids = tuple(sorted({self.router, *self._states}))
+        number = {router: i for i, router in enumerate(ids)}
+        return Graph(ids, {(number[a], number[b]): w for (a, b), w in sorted(self._edges.items())})
