@@ -130,7 +130,8 @@ def summarise(total: dict[str, Any], predicates: int, messages: int) -> dict[str
         raise FalseNegativeError(f"{total['missed']} false negatives; the law is broken, for example: {total['example']}")
     pairs = messages * predicates
     false = total["encoded"] - total["exact"]
-    low, high = ratio_interval(messages, false, total["false2"], predicates)
+    # Trials are the pairs that do not match; their number a message is taken as given.
+    low, high = ratio_interval(messages, false, total["false2"], max(1.0, predicates - total["exact"] / max(1, messages)))
     return {
         "messages": messages,
         "predicates": predicates,

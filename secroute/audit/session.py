@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ def open_session(
     require_java()
     from pyspark.sql import SparkSession
 
+    # Spark warns about the installed pandas at every job; the audit hands it Arrow batches and no pandas.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     root = str(Path(__file__).resolve().parents[2])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -80,7 +80,8 @@ def sweep_one(here: Encoder, hardening_key: bytes, name: str, sample: Sample, gr
             shown = np.zeros_like(truth)
             shown[found.rows_of_values(), owners[found.values]] = True
             false = (shown & ~truth).sum(axis=1).astype(np.float64)
-            low, high = ratio_interval(len(messages), float(false.sum()), float((false**2).sum()), len(nodes))
+            trials = (truth.size - int(truth.sum())) / len(messages)
+            low, high = ratio_interval(len(messages), float(false.sum()), float((false**2).sum()), trials)
             dependent = BitState.of(own, np.zeros(len(own), np.int64)).dependence().value
             seen = included(probed.bits(bits, hashes), own).mean(axis=1) if probed is not None else np.zeros(0)
             volume = max(0.0, spearman(seen.tolist(), shares.tolist())) if len(seen) > 2 else 0.0
