@@ -187,9 +187,9 @@ class Outbox:
             item = self._sent.popleft()
             self.sent_bytes -= item.parcel.nbytes
             done += len(item.parcel) - (0 if item.acked is None else int(item.acked.sum()))
-        if runs:
-            done += self._ack_runs(runs)
-        return done
+        if self._sent and self._sent[0].first <= up_to:
+            runs = ((self._sent[0].first, up_to - self._sent[0].first + 1), *runs)
+        return done + (self._ack_runs(runs) if runs else 0)
 
     def _ack_runs(self, runs: Runs) -> int:
         done = 0
