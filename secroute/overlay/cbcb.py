@@ -1,0 +1,188 @@
+"""CBCB's receiver advertisements over encoded filters: how PIF's tables come about, and change.
+
+UNTRUSTED side, pure; one instance per router, scope and graph. A filter f of origin x travels down T_x; it stops at u
+only if a live, propagated g of origin y from the same neighbour covers it *and* the subtree of u in T_x is within
+that in T_y: then whoever is not told of f has been told of g, and sends the same way. Links deliver in order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from secroute import limits
+from secroute.errors import LimitError, OverlayError
+from secroute.overlay.paths import Trees
+
+Filter = int  # the bits of one encoded filter as a number: g covers f iff g & ~f == 0
+Key = tuple[int, Filter]  # (origin, filter)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """A local receiver asks for a filter; the same filter may be asked for several times."""
+
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """A local receiver gives a filter up."""
+
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Advertise:
+    """Somebody at ``origin`` wants what this filter matches."""
+
+    origin: int
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Nobody at ``origin`` asks for this filter any more."""
+
+    origin: int
+    filter: Filter
+
+
+Message = Advertise | Withdraw
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A message from a neighbour."""
+
+    neighbour: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message for a neighbour."""
+
+    neighbour: int
+    message: Message
+
+
+Event = Subscribe | Unsubscribe | Heard
+
+
+def covers(g: Filter, f: Filter) -> bool:
+    """Whatever matches f matches g."""
+    return g & ~f == 0
+
+
+def subtree_within(trees: Trees, node: int, origin: int, cover_origin: int) -> bool:
+    """The safe rule: everybody whom ``origin`` reaches through ``node``, ``cover_origin`` reaches through it too."""
+    return trees.subtree(origin, node) & ~trees.subtree(cover_origin, node) == 0
+
+
+class Cbcb:
+    """One router's advertisements. ``may_stop`` is there so that tests can show what a weaker rule loses."""
+
+    def __init__(
+        self, node: int, trees: Trees, *, may_stop: Callable[[Trees, int, int, int], bool] = subtree_within
+    ) -> None:
+        self.node = node
+        self._trees = trees
+        self._may_stop = may_stop
+        self._local: Counter[Filter] = Counter()
+        self._known: dict[int, dict[Key, Key | None]] = {}
+        """neighbour (or this router itself) -> advertisement -> what stopped it; None: it was propagated."""
+        self._tables: dict[int, list[Filter]] = {}
+
+    def step(self, event: Event, now: float) -> list[Send]:
+        """Take one event. Advertisements need no clock: nothing here expires while links are up."""
+        match event:
+            case Subscribe(filter=bits):
+                self._local[bits] += 1
+                return self._learn(self.node, (self.node, bits)) if self._local[bits] == 1 else []
+            case Unsubscribe(filter=bits):
+                return self._give_up(bits)
+            case Heard(neighbour=neighbour, message=message):
+                return self._heard(neighbour, message)
+
+    def _give_up(self, bits: Filter) -> list[Send]:
+        if not self._local[bits]:
+            raise OverlayError("no local receiver asks for this filter")
+        self._local[bits] -= 1
+        if self._local[bits]:
+            return []
+        del self._local[bits]
+        return self._forget(self.node, (self.node, bits))
+
+    def _heard(self, neighbour: int, message: Message) -> list[Send]:
+        n = len(self._trees.graph)
+        if not 0 <= message.origin < n or neighbour != self._trees.parent(message.origin, self.node):
+            # Only the way back to the origin counts; this also ends loops and keeps liars to their own side.
+            raise OverlayError(f"router {neighbour} is not on the way from router {message.origin} to {self.node}")
+        key = (message.origin, message.filter)
+        if isinstance(message, Withdraw):
+            return self._forget(neighbour, key)
+        if len(self._known.get(neighbour, ())) >= limits.LINK_FILTERS_MAX:
+            raise LimitError(f"more than {limits.LINK_FILTERS_MAX} filters from router {neighbour}")
+        return self._learn(neighbour, key)
+
+    def _stopper(self, known: dict[Key, Key | None], key: Key) -> Key | None:
+        origin, bits = key
+        for other, stopped_by in known.items():
+            live = stopped_by is None and other != key and covers(other[1], bits)
+            if live and self._may_stop(self._trees, self.node, origin, other[0]):
+                return other
+        return None
+
+    def _tell(self, message: Message) -> list[Send]:
+        return [Send(child, message) for child in self._trees.children(message.origin, self.node)]
+
+    def _learn(self, came_from: int, key: Key) -> list[Send]:
+        known = self._known.setdefault(came_from, {})
+        if key in known:
+            return []
+        self._tables.pop(came_from, None)
+        known[key] = stopped_by = self._stopper(known, key)
+        return self._tell(Advertise(*key)) if stopped_by is None else []
+
+    def _forget(self, came_from: int, key: Key) -> list[Send]:
+        known = self._known.get(came_from, {})
+        if key not in known:
+            return []
+        self._tables.pop(came_from, None)
+        if known.pop(key) is not None:
+            return []  # it was stopped here: nobody downstream has heard of it
+        sends: list[Send] = []
+        for other in [other for other, stopped_by in known.items() if stopped_by == key]:
+            known[other] = stopped_by = self._stopper(known, other)
+            if stopped_by is None:
+                sends += self._tell(Advertise(*other))
+        # Add before remove: the link keeps the order, so at no moment is a wanted message matched by neither.
+        return sends + self._tell(Withdraw(*key))
+
+    def table(self, neighbour: int) -> list[Filter]:
+        """The match table of an interface (or of the local receivers): distinct filters that no other covers."""
+        found = self._tables.get(neighbour)
+        if found is None:
+            found = []
+            # Fewer bits first: a filter is covered only by one with fewer bits.
+            for bits in sorted({bits for _, bits in self._known.get(neighbour, {})}, key=lambda f: (f.bit_count(), f)):
+                if not any(covers(kept, bits) for kept in found):
+                    found.append(bits)
+            self._tables[neighbour] = found
+        return found
+
+    def forward(self, source: int, message: int) -> list[int]:
+        """The neighbours to which a message of ``source`` goes on."""
+        children = self._trees.children(source, self.node)
+        return [w for w in children if any(covers(f, message) for f in self.table(w))]
+
+    def wants(self, message: int) -> bool:
+        """Whether a local receiver asks for the message."""
+        return any(covers(f, message) for f in self._local)
+
+    @property
+    def stopped(self) -> int:
+        """How many known advertisements were not passed on because they are covered."""
+        return sum(by is not None for known in self._known.values() for by in known.values())
