@@ -50,7 +50,9 @@ def included(filters: Words, bits: Words) -> Bools:
     return out
 
 
-def top_values(known: Sequence[Mapping[str, Value]], attribute: str, most: int = VALUES_ATTACKED) -> list[tuple[Value, float]]:
+def top_values(
+    known: Sequence[Mapping[str, Value]], attribute: str, most: int = VALUES_ATTACKED
+) -> list[tuple[Value, float]]:
     """The most frequent values of an attribute with their shares, in an order that depends on nothing secret."""
     seen = Counter(m[attribute] for m in known if attribute in m)
     ranked = sorted(seen.items(), key=lambda item: (-item[1], str(item[0])))[:most]
@@ -194,4 +196,6 @@ def link_epochs(first: World, second: World, seed: int) -> Figure:
     after = included(second.probes, second.bits).mean(axis=1)
     plain = [np.bincount(w.truth[w.truth >= 0], minlength=count) / max(1, len(w)) for w in (first, second)]
     hits = _by_rank(after, before, shuffle)
-    return _share("linked_across_epochs", hits, count, 1 / count, first.attribute, _by_rank(plain[1], plain[0], shuffle) / count)
+    return _share(
+        "linked_across_epochs", hits, count, 1 / count, first.attribute, _by_rank(plain[1], plain[0], shuffle) / count
+    )

@@ -37,7 +37,9 @@ def encoded_pass(predicates: str, filters: str, words: int, engine: str) -> Any:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         here = load_block(predicates, filters, 0, words, engine)
-        found = sum(len(here.encoded.match_filters(words_of(b.column("bits"), words)).values) for b in batches if b.num_rows)
+        found = sum(
+            len(here.encoded.match_filters(words_of(b.column("bits"), words)).values) for b in batches if b.num_rows
+        )
         yield pa.RecordBatch.from_arrays([pa.array([found], pa.int64())], ["matches"])
 
     return run
@@ -71,7 +73,8 @@ def sql_join(spark: Any, encoded: Any, filters: str, words: int) -> Any:
 
     def columns(frame: Any, letter: str) -> Any:
         parts = [
-            F.conv(F.hex(F.substring("bits", 8 * w + 1, 8)), 16, -10).cast("long").alias(f"{letter}{w}") for w in range(words)
+            F.conv(F.hex(F.substring("bits", 8 * w + 1, 8)), 16, -10).cast("long").alias(f"{letter}{w}")
+            for w in range(words)
         ]
         return frame.select(*parts)
 
@@ -94,7 +97,14 @@ def bench(
         write_messages(root / "messages.parquet", _flights(messages))
         write_predicates(root / "predicates.jsonl", flights.predicates(predicates, seed=seed))
         profile = flights.profile()
-        plan = Plan(str(root / "messages.parquet"), str(root / "predicates.jsonl"), root / "run", profile, block=2 * predicates, engine=engine)
+        plan = Plan(
+            str(root / "messages.parquet"),
+            str(root / "predicates.jsonl"),
+            root / "run",
+            profile,
+            block=2 * predicates,
+            engine=engine,
+        )
         audit = Audit(spark, plan, run_keys(profile, None, None), say)
         audit.ingest()
         with audit.key_path() as path:
@@ -103,13 +113,26 @@ def bench(
 
 
 def _measure(
-    spark: Any, audit: Audit, messages: int, predicates: int, sql_messages: int, exact_messages: int, say: Callable[[str], None]
+    spark: Any,
+    audit: Audit,
+    messages: int,
+    predicates: int,
+    sql_messages: int,
+    exact_messages: int,
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
     folders, words, engine = audit.folders, audit.plan.profile.words, audit.plan.engine
-    encoded = spark.read.parquet(folders.encoded).select("attributes", "bits").repartition(spark.sparkContext.defaultParallelism).cache()
+    encoded = (
+        spark.read.parquet(folders.encoded)
+        .select("attributes", "bits")
+        .repartition(spark.sparkContext.defaultParallelism)
+        .cache()
+    )
     encoded.count()
     where = (folders.predicates, folders.filters, words, engine)
-    cold_s, _ = _timed(encoded.limit(2_000).repartition(spark.sparkContext.defaultParallelism).mapInArrow(encoded_pass(*where), COUNT))
+    cold_s, _ = _timed(
+        encoded.limit(2_000).repartition(spark.sparkContext.defaultParallelism).mapInArrow(encoded_pass(*where), COUNT)
+    )
     say(f"workers warm after {cold_s:.1f} s")
     half_s, _ = _timed(encoded.sample(0.5, seed=1).mapInArrow(encoded_pass(*where), COUNT))
     encoded_s, matches = _timed(encoded.mapInArrow(encoded_pass(*where), COUNT))

@@ -78,7 +78,16 @@ class BitState:
         entropy = float(-(rows[rows > 0] * np.log2(rows[rows > 0])).sum())
         spread = 1.96 * math.sqrt(max(entropy, 0.01) / max(1, n))
         value = max(0.0, information - bias)
-        return Figure("popcount_information", value, max(0.0, value - spread), value + spread, 0.0, entropy, unit="bits", samples=n)
+        return Figure(
+            "popcount_information",
+            value,
+            max(0.0, value - spread),
+            value + spread,
+            0.0,
+            entropy,
+            unit="bits",
+            samples=n,
+        )
 
     def skew(self) -> list[Figure]:
         """(3) How unevenly bits are used (Gini), and bits that are always on."""

@@ -24,7 +24,13 @@ EXAMPLES_SHOWN = 3
 SEALED_OVERHEAD_BYTES = 64  # id, tag, salt and counter that go with every payload
 
 _MESSAGE_SCHEMA = pa.schema(
-    [("id", pa.string()), ("attributes", pa.string()), ("names", pa.int32()), ("size", pa.int32()), ("error", pa.string())]
+    [
+        ("id", pa.string()),
+        ("attributes", pa.string()),
+        ("names", pa.int32()),
+        ("size", pa.int32()),
+        ("error", pa.string()),
+    ]
 )
 _PREDICATE_SCHEMA = pa.schema(
     [
@@ -121,7 +127,9 @@ def read(spark: Any, path: str, kind: str) -> Any:
     if "://" not in path and not Path(path).exists():
         raise AuditError(f"{path}: there is no such file of {kind}")
     row, schema, ddl = (
-        (_message_row, _MESSAGE_SCHEMA, MESSAGES) if kind == "messages" else (_predicate_row, _PREDICATE_SCHEMA, PREDICATES)
+        (_message_row, _MESSAGE_SCHEMA, MESSAGES)
+        if kind == "messages"
+        else (_predicate_row, _PREDICATE_SCHEMA, PREDICATES)
     )
     if not _is_parquet(path):
         return spark.read.text(path).mapInArrow(_from_lines(row, schema), ddl)
@@ -141,7 +149,9 @@ def check_errors(frame: Any, path: str, kind: str, tolerance: float) -> dict[str
     total, wrong = frame.count(), bad.count()
     examples = [r["error"] for r in bad.select("error").limit(EXAMPLES_SHOWN).collect()] if wrong else []
     if total == wrong:
-        raise AuditError(f"{path}: no record of {total} can be used as {kind}" + (f": {examples[0]}" if examples else ""))
+        raise AuditError(
+            f"{path}: no record of {total} can be used as {kind}" + (f": {examples[0]}" if examples else "")
+        )
     if wrong > tolerance * total:
         raise AuditError(
             f"{path}: {wrong} of {total} {kind} do not parse, more than the tolerated {tolerance:.2%}; "

@@ -1,4 +1,4 @@
-"""What every measure reports: a value with its interval, beside chance and the plaintext ceiling. TRUSTED side, pure."""
+"""What every measure reports: a value, its interval, chance and the plaintext ceiling. TRUSTED side, pure."""
 
 from __future__ import annotations
 

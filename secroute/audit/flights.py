@@ -84,7 +84,9 @@ def messages(limit: int | None = None) -> Iterator[Message]:
             yield Message(attributes, id=f"f{number}")
 
 
-def predicates(count: int, interfaces: int = 200, seed: int = 20130101, sample: int = 20_000) -> Iterator[PredicateRecord]:
+def predicates(
+    count: int, interfaces: int = 200, seed: int = 20130101, sample: int = 20_000
+) -> Iterator[PredicateRecord]:
     """What travellers, airlines and airports would subscribe to, with the values of actual flights."""
     draw = random.Random(seed)
     flights = [message.attributes for message in messages(RECORDS)][:: max(1, RECORDS // sample)]
@@ -122,4 +124,6 @@ def _constraints(draw: random.Random, kind: str, flight: dict[str, Value]) -> li
         return [low, Constraint("distance", Op.LE, distance + draw.choice((50, 100, 300)))]
     hour = int(flight["hour"])
     when = [Constraint("month", Op.EQ, flight["month"])]
-    return when + ([Constraint("hour", Op.GE, hour)] if draw.random() < 0.5 else [Constraint("day", Op.EQ, flight["day"])])
+    return when + (
+        [Constraint("hour", Op.GE, hour)] if draw.random() < 0.5 else [Constraint("day", Op.EQ, flight["day"])]
+    )

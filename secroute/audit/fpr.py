@@ -98,10 +98,17 @@ def run_fpr(spark: Any, folders: Any, blocks: list[int], words: int, engine: str
         encoded.mapInArrow(count_pairs(folders.predicates, folders.filters, block, words, engine), COUNTS)
         for block in blocks
     ]
-    return reduce(lambda a, b: a.union(b), parts).groupBy("kind", "id").agg(
-        *(F.sum(name).alias(name) for name in ("messages", "exact", "encoded", "missed", "bytes", "exact2", "false2")),
-        F.max("most").alias("most"),
-        F.first("example", ignorenulls=True).alias("example"),
+    return (
+        reduce(lambda a, b: a.union(b), parts)
+        .groupBy("kind", "id")
+        .agg(
+            *(
+                F.sum(name).alias(name)
+                for name in ("messages", "exact", "encoded", "missed", "bytes", "exact2", "false2")
+            ),
+            F.max("most").alias("most"),
+            F.first("example", ignorenulls=True).alias("example"),
+        )
     )
 
 
@@ -127,11 +134,15 @@ def rates(frame: Any, blocks: int) -> Any:
 def summarise(total: dict[str, Any], predicates: int, messages: int) -> dict[str, Any]:
     """Overall figures; raises if any exact match was missed."""
     if total["missed"]:
-        raise FalseNegativeError(f"{total['missed']} false negatives; the law is broken, for example: {total['example']}")
+        raise FalseNegativeError(
+            f"{total['missed']} false negatives; the law is broken, for example: {total['example']}"
+        )
     pairs = messages * predicates
     false = total["encoded"] - total["exact"]
     # Trials are the pairs that do not match; their number a message is taken as given.
-    low, high = ratio_interval(messages, false, total["false2"], max(1.0, predicates - total["exact"] / max(1, messages)))
+    low, high = ratio_interval(
+        messages, false, total["false2"], max(1.0, predicates - total["exact"] / max(1, messages))
+    )
     return {
         "messages": messages,
         "predicates": predicates,

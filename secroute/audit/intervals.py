@@ -38,7 +38,7 @@ def spearman(left: Sequence[float], right: Sequence[float]) -> float:
     """Rank correlation with ties averaged; 0 where either side is constant."""
     import numpy as np
 
-    def ranks(values: Sequence[float]) -> np.ndarray:  # type: ignore[type-arg]
+    def ranks(values: Sequence[float]) -> np.ndarray:
         _, inverse, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
         ends = np.cumsum(counts)
         return np.asarray((ends - (counts - 1) / 2.0)[inverse])

@@ -149,7 +149,9 @@ def _filters(here: Encoder, sample: Sample, bits: Any) -> list[Figure]:
 
 def load_sample(messages: str, predicates: str, seed: int) -> Sample:
     """The sample that the run wrote."""
-    attributes = [json.loads(text) for text in pq.read_table(messages, columns=["attributes"])["attributes"].to_pylist()]
+    attributes = [
+        json.loads(text) for text in pq.read_table(messages, columns=["attributes"])["attributes"].to_pylist()
+    ]
     nodes = [parse(text) for text in pq.read_table(predicates, columns=["predicate"])["predicate"].to_pylist()]
     nodes = nodes[:FILTERS_COMPARED]
     return Sample(attributes, nodes, choose_targets(nodes, attributes), seed)

@@ -27,7 +27,12 @@ def _svg(canvas: Any) -> str:
     canvas.savefig(out, format="svg", metadata={"Date": None})
     text = out.getvalue()
     text = text[text.index("<svg") :]
-    return re.sub(r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg ([^>]*?)height="[^"]*" width="[^"]*"', r"<svg \1\2", text, count=1)
+    return re.sub(
+        r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg ([^>]*?)height="[^"]*" width="[^"]*"',
+        r"<svg \1\2",
+        text,
+        count=1,
+    )
 
 
 def operators(rows: Sequence[dict[str, Any]]) -> str:
@@ -38,7 +43,9 @@ def operators(rows: Sequence[dict[str, Any]]) -> str:
     low = [v - 100 * (r["low"] or 0) for v, r in zip(value, rows, strict=True)]
     high = [100 * (r["high"] or 0) - v for v, r in zip(value, rows, strict=True)]
     axes.barh([r["op"] for r in rows], value, color=ACCENT, height=0.6)
-    axes.errorbar(value, range(len(rows)), xerr=[[max(0, x) for x in low], [max(0, x) for x in high]], fmt="none", color=INK, lw=1)
+    axes.errorbar(
+        value, range(len(rows)), xerr=[[max(0, x) for x in low], [max(0, x) for x in high]], fmt="none", color=INK, lw=1
+    )
     for at, v in enumerate(value):
         axes.annotate(f"{v:.2f} %", (v, at), xytext=(6, 0), textcoords="offset points", va="center", color=INK)
     axes.set_xlim(0, max([*value, 0.01]) * 1.18)
@@ -52,7 +59,10 @@ def predictions(rows: Sequence[dict[str, Any]], messages: int) -> str:
     floor = 0.3 / messages
     observed = [max(floor, r["encoded"] / messages) for r in rows]
     axes.plot([floor, 1], [floor, 1], color=SOFT, lw=1)
-    for key, colour, label in (("independent", WARM, "textbook (independent bits)"), ("measured", ACCENT, "measured frequencies and co-occurrence")):
+    for key, colour, label in (
+        ("independent", WARM, "textbook (independent bits)"),
+        ("measured", ACCENT, "measured frequencies and co-occurrence"),
+    ):
         axes.scatter([max(floor, r[key]) for r in rows], observed, s=7, color=colour, alpha=0.45, lw=0, label=label)
     axes.set(xscale="log", yscale="log", xlabel="predicted share of messages", ylabel="observed share")
     axes.legend(frameon=False, loc="upper left")
@@ -67,7 +77,9 @@ def heat(names: Sequence[str], variants: Sequence[str], table: dict[tuple[str, s
     for i, row in enumerate(grid):
         for j, value in enumerate(row):
             if value == value:
-                axes.text(j, i, f"{value:.2f}", ha="center", va="center", color="white" if value > 0.6 else INK, fontsize=8)
+                axes.text(
+                    j, i, f"{value:.2f}", ha="center", va="center", color="white" if value > 0.6 else INK, fontsize=8
+                )
     axes.set_xticks(range(len(variants)), variants)
     axes.set_yticks(range(len(names)), names)
     axes.xaxis.tick_top()
@@ -81,8 +93,24 @@ def sweep(rows: Sequence[dict[str, Any]], front: Sequence[dict[str, Any]]) -> st
     floor = 1e-6
     for hardening, colour in (("none", ACCENT), ("noise 50", "#7a5195"), ("pad 0.6", WARM)):
         these = [r for r in rows if r["hardening"] == hardening]
-        axes.scatter([r["bits"] for r in these], [max(floor, r["fpr"]) for r in these], s=12, alpha=0.5, lw=0, color=colour, label=f"hardening: {hardening}")
-    axes.scatter([r["bits"] for r in front], [max(floor, r["fpr"]) for r in front], s=46, facecolors="none", edgecolors=INK, lw=0.9, label="Pareto front (bits, false positives, leakage)")
+        axes.scatter(
+            [r["bits"] for r in these],
+            [max(floor, r["fpr"]) for r in these],
+            s=12,
+            alpha=0.5,
+            lw=0,
+            color=colour,
+            label=f"hardening: {hardening}",
+        )
+    axes.scatter(
+        [r["bits"] for r in front],
+        [max(floor, r["fpr"]) for r in front],
+        s=46,
+        facecolors="none",
+        edgecolors=INK,
+        lw=0.9,
+        label="Pareto front (bits, false positives, leakage)",
+    )
     axes.set(xscale="log", yscale="log", xlabel="bits of a filter (m)", ylabel="false-positive rate")
     ticks = sorted({r["bits"] for r in rows})
     axes.set_xticks(ticks, [str(t) for t in ticks])

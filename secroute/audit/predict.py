@@ -92,7 +92,10 @@ def run_predictions(spark: Any, filters: str, state_path: str, words: int) -> An
     return each.groupBy("row").agg(
         F.avg("popcount").alias("popcount"),
         F.sum("disjuncts").alias("disjuncts"),
-        *((1 - F.exp(F.sum(F.log(1 - F.least(F.col(c), F.lit(1 - 1e-12)))))).alias(c) for c in ("independent", "measured")),
+        *(
+            (1 - F.exp(F.sum(F.log(1 - F.least(F.col(c), F.lit(1 - 1e-12)))))).alias(c)
+            for c in ("independent", "measured")
+        ),
     )
 
 
@@ -117,6 +120,8 @@ def agreement(joined: Any, messages: int) -> dict[str, Any]:
         F.sum((holds & inside).cast("int")).alias("inside_where_independent"),
         F.sum(inside.cast("int")).alias("inside"),
         F.count("*").alias("predicates"),
-        F.corr(F.log(F.greatest(rate, F.lit(1e-7))), F.log(F.greatest("measured", F.lit(1e-7)))).alias("log_correlation"),
+        F.corr(F.log(F.greatest(rate, F.lit(1e-7))), F.log(F.greatest("measured", F.lit(1e-7)))).alias(
+            "log_correlation"
+        ),
     ).first()
     return dict(row.asDict())

@@ -3,6 +3,7 @@
 TRUSTED side. It names attributes, predicates and interfaces (it is for their owner) and never a key.
 """
 
+# ruff: noqa: E501, ISC004 - markup reads better unwrapped
 from __future__ import annotations
 
 import html
@@ -85,7 +86,14 @@ def _mean_advantages(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], fl
 def _summary(found: dict[str, Any], variant: str) -> str:
     fpr = found["fpr"]
     table = _mean_advantages(found.get("leakage", []))
-    worst = sorted(((v, m) for (m, name), v in table.items() if name == variant and m not in ("dictionary_with_key", "bayes_with_member")), reverse=True)[:3]
+    worst = sorted(
+        (
+            (v, m)
+            for (m, name), v in table.items()
+            if name == variant and m not in ("dictionary_with_key", "bayes_with_member")
+        ),
+        reverse=True,
+    )[:3]
     ratio = fpr["extra_deliveries"] / max(1, fpr["deliveries"])
     parts = [
         f"{fpr['messages']:,} messages were matched against {fpr['predicates']:,} predicates, once in plain text and once "
@@ -115,7 +123,9 @@ def _cards(found: dict[str, Any]) -> str:
         (f"{fpr['matches_per_message']:.1f}", "true matches a message"),
         (f"{fpr['pairs']:.2e}", "pairs compared"),
     ]
-    return "<div class=cards>" + "".join(f"<div class=card><b>{v}</b><span>{t}</span></div>" for v, t in cards) + "</div>"
+    return (
+        "<div class=cards>" + "".join(f"<div class=card><b>{v}</b><span>{t}</span></div>" for v, t in cards) + "</div>"
+    )
 
 
 def _leakage(found: dict[str, Any], variant: str) -> str:
@@ -123,7 +133,14 @@ def _leakage(found: dict[str, Any], variant: str) -> str:
     if not rows:
         return ""
     table = _mean_advantages(rows)
-    variants = list(dict.fromkeys(r["variant"] for r in sorted(rows, key=lambda r: ("none", "pad", "noise", "drop", "all", "as configured").index(r["variant"]))))
+    variants = list(
+        dict.fromkeys(
+            r["variant"]
+            for r in sorted(
+                rows, key=lambda r: ("none", "pad", "noise", "drop", "all", "as configured").index(r["variant"])
+            )
+        )
+    )
     names = [m for m in MEASURES if any(key[0] == m for key in table)]
     shown = {(MEASURES[m], v): value for (m, v), value in table.items()}
     text = (
@@ -133,11 +150,23 @@ def _leakage(found: dict[str, Any], variant: str) -> str:
     )
     mine = [r for r in rows if r["variant"] == variant]
     body = [
-        (r["measure"], r["attribute"], f"{r['value']:.4g}", f"{r['low']:.4g} – {r['high']:.4g}", f"{r['chance']:.4g}", f"{r['ceiling']:.4g}", f"{r['samples']:,}")
+        (
+            r["measure"],
+            r["attribute"],
+            f"{r['value']:.4g}",
+            f"{r['low']:.4g} – {r['high']:.4g}",
+            f"{r['chance']:.4g}",
+            f"{r['ceiling']:.4g}",
+            f"{r['samples']:,}",
+        )
         for r in mine
     ]
     head = ("measure", "attribute", "value", "95 % interval", "chance", "plain text", "samples")
-    return text + f"<p class=soft>All figures for the profile as it runs ({html.escape(variant)}):</p>" + _table(head, body, (2, 3, 4, 5, 6))
+    return (
+        text
+        + f"<p class=soft>All figures for the profile as it runs ({html.escape(variant)}):</p>"
+        + _table(head, body, (2, 3, 4, 5, 6))
+    )
 
 
 def _sweep(found: dict[str, Any]) -> str:
@@ -146,20 +175,51 @@ def _sweep(found: dict[str, Any]) -> str:
         return ""
     front = pareto(rows)
     body = [
-        (r["bits"], r["hashes"], r["encoding"], r["hardening"], percent(r["fill"]), percent(r["fpr"]), f"{r['leakage']:.2f}")
+        (
+            r["bits"],
+            r["hashes"],
+            r["encoding"],
+            r["hardening"],
+            percent(r["fill"]),
+            percent(r["fpr"]),
+            f"{r['leakage']:.2f}",
+        )
         for r in front[:25]
     ]
     head = ("m", "k", "encoding", "hardening", "fill", "false positives", "leakage")
     return "<h2>Other parameters</h2>" + plots.sweep(rows, front) + _table(head, body, (0, 1, 4, 5, 6))
 
 
-def render(found: dict[str, Any], tables: dict[str, list[dict[str, Any]]], verdict: dict[str, Any], identity: dict[str, Any], variant: str) -> str:
+def render(
+    found: dict[str, Any],
+    tables: dict[str, list[dict[str, Any]]],
+    verdict: dict[str, Any],
+    identity: dict[str, Any],
+    variant: str,
+) -> str:
     """The whole page."""
     messages = found["fpr"]["messages"]
-    checks = [(c["check"], f"{c['value']:.4g}", f"{c['limit']:.4g}", "holds" if c["ok"] else "VIOLATED") for c in verdict["checks"]]
-    costly = [(_code(r["predicate"]), r["interface"], f"{r['exact']:,}", f"{r['false']:,}", percent(r["fpr"] or 0)) for r in tables["costly"]]
-    busy = [(r["id"], f"{r['exact']:,}", f"{r['encoded'] - r['exact']:,}", f"{r['bytes'] / 1e6:,.2f}") for r in tables["interfaces"]]
-    ops = [(r["op"], f"{r['predicates']:,}", percent(r["fpr"] or 0), f"{percent(r['low'] or 0)} – {percent(r['high'] or 0)}") for r in tables["operators"]]
+    checks = [
+        (c["check"], f"{c['value']:.4g}", f"{c['limit']:.4g}", "holds" if c["ok"] else "VIOLATED")
+        for c in verdict["checks"]
+    ]
+    costly = [
+        (_code(r["predicate"]), r["interface"], f"{r['exact']:,}", f"{r['false']:,}", percent(r["fpr"] or 0))
+        for r in tables["costly"]
+    ]
+    busy = [
+        (r["id"], f"{r['exact']:,}", f"{r['encoded'] - r['exact']:,}", f"{r['bytes'] / 1e6:,.2f}")
+        for r in tables["interfaces"]
+    ]
+    ops = [
+        (
+            r["op"],
+            f"{r['predicates']:,}",
+            percent(r["fpr"] or 0),
+            f"{percent(r['low'] or 0)} – {percent(r['high'] or 0)}",
+        )
+        for r in tables["operators"]
+    ]
     p = found["prediction"]
     profile = identity["profile"]
     hardening = ", ".join(h["name"] for h in profile["hardening"]) or "none"

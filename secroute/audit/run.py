@@ -158,7 +158,9 @@ class Audit:
         plan, folders, spark = self.plan, self.folders, self.spark
         words, messages = plan.profile.words, self.found["messages"]["records"]
         state, predicted = folders.table("bit_state"), folders.table("predicted")
-        stages.stage(folders, state, _writer(predict.run_states(spark, folders.encoded, words, messages), state), self.say)
+        stages.stage(
+            folders, state, _writer(predict.run_states(spark, folders.encoded, words, messages), state), self.say
+        )
         frame = predict.run_predictions(spark, folders.filters, state, words)
         stages.stage(folders, predicted, _writer(frame, predicted), self.say)
         counted = spark.read.parquet(folders.table("predicates"))

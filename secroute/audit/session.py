@@ -27,7 +27,11 @@ def require_java() -> None:
 
 
 def open_session(
-    master: str = "local[*]", *, memory: str = "2g", settings: dict[str, str] | None = None, name: str = "secroute audit"
+    master: str = "local[*]",
+    *,
+    memory: str = "2g",
+    settings: dict[str, str] | None = None,
+    name: str = "secroute audit",
 ) -> Any:
     """A session on ``master``. Workers run this Python with this package."""
     require_java()

@@ -87,7 +87,7 @@ def digest_inputs(*paths: str) -> str:
         files = sorted(Path(path).rglob("*")) if Path(path).is_dir() else [Path(path)]
         for file in (f for f in files if f.is_file() and not f.name.startswith(("_", "."))):
             with file.open("rb") as data:
-                for chunk in iter(lambda: data.read(1 << 20), b""):  # noqa: B023 - read at once
+                for chunk in iter(lambda: data.read(1 << 20), b""):
                     state.update(chunk)
         state.update(b"\0")
     return state.hexdigest()

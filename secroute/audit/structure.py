@@ -37,9 +37,15 @@ def equality(bits: Words, plain: Sequence[str]) -> list[Figure]:
         Figure("distinct_share", distinct / n, low, high, 1.0, plain_distinct / n, samples=n),
         Figure("largest_class", share, *span, 1 / n, plain_largest / n, samples=n),
         Figure(
-            "min_entropy", -math.log2(share), -math.log2(span[1]), -math.log2(max(span[0], 1e-12)), math.log2(n),
-            -math.log2(plain_largest / n), unit="bits", samples=n,
-        ),  # fmt: skip
+            "min_entropy",
+            -math.log2(share),
+            -math.log2(span[1]),
+            -math.log2(max(span[0], 1e-12)),
+            math.log2(n),
+            -math.log2(plain_largest / n),
+            unit="bits",
+            samples=n,
+        ),
         Figure("equal_pairs", pairs, *wilson(pairs * n * (n - 1) / 2, n * (n - 1) / 2), 0.0, plain_pairs, samples=n),
     ]
 
@@ -58,7 +64,9 @@ def covering(filters: Words, wide: Words) -> list[Figure]:
     ceiling = int(true.sum()) / max(1, pairs)
     return [
         Figure("covering_edges_true", real / max(1, pairs), *wilson(real, pairs), 0.0, ceiling, samples=pairs),
-        Figure("covering_edges_accidental", accidental / max(1, pairs), *wilson(accidental, pairs), 0.0, 1.0, samples=pairs),
+        Figure(
+            "covering_edges_accidental", accidental / max(1, pairs), *wilson(accidental, pairs), 0.0, 1.0, samples=pairs
+        ),
     ]
 
 

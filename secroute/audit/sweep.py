@@ -28,8 +28,8 @@ from secroute.errors import AuditError
 from secroute.exact.table import ExactTable
 
 GRID = (
-    "encoding string, hardening string, bits int, hashes int, fill double, pairs long, false long, missed long, fpr double, "
-    "low double, high double, dependent double, volume double, leakage double, profile string"
+    "encoding string, hardening string, bits int, hashes int, fill double, pairs long, false long, missed long, "
+    "fpr double, low double, high double, dependent double, volume double, leakage double, profile string"
 )
 BITS = (192, 256, 384, 512, 768, 1024, 1536, 2048)
 HASHES = (2, 3, 4, 6, 8)
@@ -58,7 +58,9 @@ def hardenings(bits: int) -> dict[str, tuple[Hardening, ...]]:
     }
 
 
-def sweep_one(here: Encoder, hardening_key: bytes, name: str, sample: Sample, grid: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+def sweep_one(
+    here: Encoder, hardening_key: bytes, name: str, sample: Sample, grid: Sequence[tuple[int, int]]
+) -> list[dict[str, Any]]:
     """All grid points of one encoding."""
     messages, nodes = sample.messages[:SWEEP_MESSAGES], sample.predicates[:SWEEP_PREDICATES]
     said = here.tokenise_messages(messages)
@@ -117,7 +119,12 @@ def sweep_job(key_path: str, messages: str, predicates: str, seed: int, grid: Se
 
 
 def run_sweep(
-    spark: Any, profile: Profile, key_path: str, sample: tuple[str, str], seed: int, grid: Sequence[tuple[int, int]] = ()
+    spark: Any,
+    profile: Profile,
+    key_path: str,
+    sample: tuple[str, str],
+    seed: int,
+    grid: Sequence[tuple[int, int]] = (),
 ) -> Any:
     """A DataFrame of grid points."""
     points = list(grid) or [(m, k) for m in BITS for k in HASHES]

@@ -28,7 +28,28 @@ SIZES = ((1, 10), (2, 40), (3, 30), (4, 10), (5, 5), (6, 5))
 STRING_OPS = ((Op.EQ, 40), (Op.PREFIX, 10), (Op.SUFFIX, 10), (Op.SUBSTRING, 10), (Op.NE, 10), (Op.LT, 10), (Op.GT, 10))
 INT_OPS = ((Op.EQ, 40), (Op.LT, 25), (Op.GT, 25), (Op.NE, 10))
 NAMES = {"zipf 500": (500, True), "zipf 5000": (5_000, True), "uniform 50": (50, False), "uniform 500": (500, False)}
-_SYLLABLES = ("an", "ber", "con", "de", "er", "for", "gov", "in", "ka", "lo", "mar", "ne", "or", "pre", "ra", "so", "tion", "un", "ve", "west")
+_SYLLABLES = (
+    "an",
+    "ber",
+    "con",
+    "de",
+    "er",
+    "for",
+    "gov",
+    "in",
+    "ka",
+    "lo",
+    "mar",
+    "ne",
+    "or",
+    "pre",
+    "ra",
+    "so",
+    "tion",
+    "un",
+    "ve",
+    "west",
+)
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 7_000, 10_000)
 
 
@@ -45,7 +66,9 @@ def _pick(draw: random.Random, table: Sequence[tuple[Any, int]]) -> Any:
     return draw.choices([item for item, _ in table], [weight for _, weight in table])[0]
 
 
-def conjunction(draw: random.Random, names: int, weights: Sequence[float] | None, words: Sequence[str]) -> tuple[Constraint, ...]:
+def conjunction(
+    draw: random.Random, names: int, weights: Sequence[float] | None, words: Sequence[str]
+) -> tuple[Constraint, ...]:
     """One random conjunction of the specific model; even names hold strings, odd ones whole numbers."""
     chosen = draw.choices(range(names), cum_weights=weights, k=_pick(draw, SIZES))
     made = []
@@ -82,9 +105,17 @@ def implies(a: Constraint, b: Constraint) -> bool:
         if b.op is Op.NE:
             return not y.startswith(x)
         # Whatever starts with x lies at or after x; it lies before y only if x does and y does not start with x.
-        return (b.op is Op.SUBSTRING and y in x) or (b.op is Op.GT and x > y) or (b.op is Op.LT and x < y and not y.startswith(x))
+        return (
+            (b.op is Op.SUBSTRING and y in x)
+            or (b.op is Op.GT and x > y)
+            or (b.op is Op.LT and x < y and not y.startswith(x))
+        )
     if a.op is Op.SUFFIX:
-        return (b.op is Op.SUFFIX and x.endswith(y)) or (b.op is Op.SUBSTRING and y in x) or (b.op is Op.NE and not y.endswith(x))
+        return (
+            (b.op is Op.SUFFIX and x.endswith(y))
+            or (b.op is Op.SUBSTRING and y in x)
+            or (b.op is Op.NE and not y.endswith(x))
+        )
     return a.op is Op.SUBSTRING and ((b.op is Op.SUBSTRING and y in x) or (b.op is Op.NE and x not in y))
 
 
@@ -200,7 +231,9 @@ def _distinct(draw: np.random.Generator, universe: int, k: int, cumulative: Any)
     chosen = np.zeros(0, np.int64)
     while len(chosen) < k:
         more = (
-            draw.integers(0, universe, 2 * k) if cumulative is None else np.minimum(np.searchsorted(cumulative, draw.random(4 * k)), universe - 1)
+            draw.integers(0, universe, 2 * k)
+            if cumulative is None
+            else np.minimum(np.searchsorted(cumulative, draw.random(4 * k)), universe - 1)
         )
         joined = np.concatenate([chosen, more])
         _, first = np.unique(joined, return_index=True)
@@ -228,7 +261,14 @@ def _points(row: dict[str, Any], marks: Sequence[int]) -> Iterator[dict[str, Any
         kind, universe = scenario.split()
         values = general(int(universe), 0.001, kind == "zipf", seed, RATIOS)
         for ratio, value in zip(RATIOS, values, strict=True):
-            yield {"figure": figure, "scenario": scenario, "n": round(ratio / 0.001), "x": ratio, "seed": seed, "advantage": value}
+            yield {
+                "figure": figure,
+                "scenario": scenario,
+                "n": round(ratio / 0.001),
+                "x": ratio,
+                "seed": seed,
+                "advantage": value,
+            }
         return
     encoded = scenario.endswith("encoded")
     few = [mark for mark in marks if mark <= 2_000] if encoded else list(marks)
@@ -245,7 +285,12 @@ def run_theory(spark: Any, out: Path, sets: int, most: int, seed: int) -> dict[s
         raise AuditError(f"{target}: exists already; choose another folder")
     out.mkdir(parents=True, exist_ok=True)
     marks = [count for count in COUNTS if count <= most]
-    rows = [("5", f"{kind} {10**power}", seed + i) for kind in ("uniform", "zipf") for power in (4, 5, 6) for i in range(min(5, sets))]
+    rows = [
+        ("5", f"{kind} {10**power}", seed + i)
+        for kind in ("uniform", "zipf")
+        for power in (4, 5, 6)
+        for i in range(min(5, sets))
+    ]
     for scenario in NAMES:
         figure = "6" if scenario.startswith("zipf") else "7"
         rows += [(figure, scenario, seed + i) for i in range(sets)]
@@ -266,7 +311,9 @@ def run_theory(spark: Any, out: Path, sets: int, most: int, seed: int) -> dict[s
 def findings(table: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The published statements, by numbers."""
     plain = [r for r in table if r["figure"] in "67" and not r["scenario"].endswith("encoded")]
-    consistent = {s: min((r["n"] for r in plain if r["scenario"] == s and r["p95"] <= 0.5), default=None) for s in NAMES}
+    consistent = {
+        s: min((r["n"] for r in plain if r["scenario"] == s and r["p95"] <= 0.5), default=None) for s in NAMES
+    }
     uniform = [r for r in table if r["figure"] == "5" and r["scenario"].startswith("uniform")]
     error = max(abs(r["p50"] / ((1 - (1 - 0.001) ** r["n"]) / (r["n"] * 0.001)) - 1) for r in uniform)
     five = [r["p50"] for r in table if r["figure"] == "5" and r["scenario"] == "zipf 10000" and r["x"] == 0.05]
@@ -280,14 +327,16 @@ def findings(table: Sequence[dict[str, Any]]) -> dict[str, Any]:
         ),
         "none_reaches_half_below_100": all(n is None or n >= 100 for n in consistent.values()),
         "falls_with_n": all(
-            a["p50"] >= b["p50"] - 0.02
-            for s in NAMES
-            for a, b in _neighbours([r for r in plain if r["scenario"] == s])
+            a["p50"] >= b["p50"] - 0.02 for s in NAMES for a, b in _neighbours([r for r in plain if r["scenario"] == s])
         ),
     }
     return {
         "half_reached_at": consistent,
-        "uniform_500_median": {r["n"]: round(r["p50"], 3) for r in sorted(plain, key=lambda r: r["n"]) if r["scenario"] == "uniform 500" and r["n"] >= 1_000},
+        "uniform_500_median": {
+            r["n"]: round(r["p50"], 3)
+            for r in sorted(plain, key=lambda r: r["n"])
+            if r["scenario"] == "uniform 500" and r["n"] >= 1_000
+        },
         "figure5_uniform_error_max": error,
         "figure5_zipf_at_0.05": five[0] if five else None,
         "checks": checks,

@@ -60,7 +60,9 @@ def _corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--messages", required=True, help="JSONL or Parquet")
     parser.add_argument("--predicates", required=True, help="JSONL or Parquet")
     parser.add_argument("--out", required=True, type=Path, help="a new folder, or that of the same run to go on")
-    parser.add_argument("--profile", help="schema or profile file (default: the flights' own for flights, else the default)")
+    parser.add_argument(
+        "--profile", help="schema or profile file (default: the flights' own for flights, else the default)"
+    )
     parser.add_argument("--keyring", help="a keyring; without one a throw-away key is made")
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--worker-key-file", help="path of a token key file that every worker has (clusters)")
@@ -131,7 +133,9 @@ def _plan(args: argparse.Namespace) -> int:
     target = args.out / "profile.toml"
     target.write_text(to_toml(Profile.from_bytes(best["profile"].encode())), encoding="utf-8")
     say(f"recommended: m = {best['bits']}, k = {best['hashes']}, {best['encoding']}, hardening {best['hardening']}")
-    say(f"evidence: {best['fpr']:.4%} false positives ({best['low']:.4%} to {best['high']:.4%}) on the sample; {target}")
+    say(
+        f"evidence: {best['fpr']:.4%} false positives ({best['low']:.4%} to {best['high']:.4%}) on the sample; {target}"
+    )
     emit_json({"profile": str(target), **{k: v for k, v in best.items() if k != "profile"}, "grid_points": len(rows)})
     return 0
 
@@ -154,7 +158,9 @@ def _bench(args: argparse.Namespace) -> int:
 
     spark = open_session(args.master, memory=args.memory)
     try:
-        result = bench(spark, args.messages, args.predicates, args.sql_messages, args.exact_messages, args.seed, say, args.engine)
+        result = bench(
+            spark, args.messages, args.predicates, args.sql_messages, args.exact_messages, args.seed, say, args.engine
+        )
     finally:
         spark.stop()
     emit_json(result)

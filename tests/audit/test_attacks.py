@@ -30,7 +30,10 @@ def messages(planted: bool, seed: int = 5) -> list[dict[str, str | int]]:
     draw = np.random.default_rng(seed)
     weight = 1.5 ** -np.arange(VALUES) if planted else np.ones(VALUES)
     city = draw.choice(VALUES, N, p=weight / weight.sum())
-    return [{"city": f"c{c}", "x": int(x), "y": int(y)} for c, x, y in zip(city, draw.integers(0, 4000, N), draw.integers(0, 4000, N), strict=True)]
+    return [
+        {"city": f"c{c}", "x": int(x), "y": int(y)}
+        for c, x, y in zip(city, draw.integers(0, 4000, N), draw.integers(0, 4000, N), strict=True)
+    ]
 
 
 def attacked(planted: bool) -> dict[str, Figure]:
@@ -67,7 +70,9 @@ def test_a_member_names_what_is_encoded_and_nothing_else(planted):
     sample = leakage.Sample(messages(True), [], ("city",), 1)
     world = leakage.make_world(encoder(1), sample, "city", bytes(32))
     unrelated = np.random.default_rng(3).permutation(world.truth)
-    figure = attacks.labelled_bayes(attacks.World(world.attribute, world.bits, unrelated, world.values, world.known, world.probes))
+    figure = attacks.labelled_bayes(
+        attacks.World(world.attribute, world.bits, unrelated, world.values, world.known, world.probes)
+    )
     assert figure.low <= figure.chance
 
 
@@ -76,7 +81,9 @@ def test_the_dictionary_needs_the_key(planted):
     sample = leakage.Sample(messages(True), [], ("city",), 1)
     world = leakage.make_world(encoder(1), sample, "city", bytes(32))
     wrong = leakage.make_world(encoder(9), sample, "city", bytes(32))
-    figure = attacks.dictionary_attack(attacks.World(world.attribute, world.bits, world.truth, world.values, world.known, wrong.probes))
+    figure = attacks.dictionary_attack(
+        attacks.World(world.attribute, world.bits, world.truth, world.values, world.known, wrong.probes)
+    )
     assert figure.low <= figure.chance
 
 

@@ -1,4 +1,4 @@
-"""The jobs on a real Spark session: the law, figures against the oracle, resuming, bad input, and keys that stay put."""
+"""The jobs on a real Spark session: the law, the oracle, resuming, bad input, and keys that stay put."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_counts_agree_with_the_oracle(audit):
     for row in rows:
         assert row["exact"] == sum(matches(nodes[row["id"]], m) for m in sent)
         assert row["missed"] == 0
-        assert row["low"] <= row["fpr"] <= row["high"]
+        assert row["low"] <= row["fpr"] + 1e-12 <= row["high"] + 2e-12
     total = audit.found["fpr"]
     assert total["false_negatives"] == 0
     assert total["exact_matches"] > 0
@@ -66,7 +66,9 @@ def test_counts_agree_with_the_oracle(audit):
 
 
 def test_interfaces_and_operators_are_counted_too(audit):
-    tables = {name: audit.spark.read.parquet(audit.folders.table(name)).collect() for name in ("operators", "interfaces")}
+    tables = {
+        name: audit.spark.read.parquet(audit.folders.table(name)).collect() for name in ("operators", "interfaces")
+    }
     assert {row["op"] for row in tables["operators"]} >= {"=", ">", "<=", "prefix"}
     assert len(tables["interfaces"]) == 20
     assert all(row["encoded"] >= row["exact"] for rows in tables.values() for row in rows)
@@ -83,7 +85,14 @@ def test_blocks_change_nothing(spark, files, audit, tmp_path):
     assert len(blocked.blocks()) > 1
     summary = blocked.fpr()
     whole = audit.found["fpr"]
-    for name in ("exact_matches", "encoded_matches", "false_negatives", "extra_deliveries", "extra_bytes", "deliveries"):
+    for name in (
+        "exact_matches",
+        "encoded_matches",
+        "false_negatives",
+        "extra_deliveries",
+        "extra_bytes",
+        "deliveries",
+    ):
         assert summary[name] == whole[name], name
 
 
@@ -144,7 +153,11 @@ def test_every_measure_has_chance_ceiling_seed_and_corpus(audit):
 def searched(keys: TokenKeys) -> list[bytes]:
     """The token root and some attribute keys, in the forms in which they could have been written."""
     secrets = [keys.export_token_root(), keys.hardening_key(), *(keys.token_key(n) for n in ("dest", "carrier"))]
-    return [form for s in secrets for form in (s, s.hex().encode(), base64.b64encode(s)[:40], base64.urlsafe_b64encode(s)[:40])]
+    return [
+        form
+        for s in secrets
+        for form in (s, s.hex().encode(), base64.b64encode(s)[:40], base64.urlsafe_b64encode(s)[:40])
+    ]
 
 
 def test_no_key_in_sparks_folders_event_log_or_report(audit, spark_dirs):
@@ -156,26 +169,18 @@ def test_no_key_in_sparks_folders_event_log_or_report(audit, spark_dirs):
             looked += 1
             assert not any(needle in data for needle in needles), file
     assert looked > 10
-    assert any(f.stat().st_size > 10_000 for f in spark_dirs["events"].rglob("*") if f.is_file()), "no event log to search"
+    assert any(f.stat().st_size > 10_000 for f in spark_dirs["events"].rglob("*") if f.is_file()), (
+        "no event log to search"
+    )
 
 
-def test_the_search_would_find_a_key(spark, spark_dirs, audit):
-    # The counter-experiment: a stand-in secret in a closure does end up in Spark's own files or plan.
+def test_the_search_would_find_a_broadcast_key(spark, spark_dirs):
+    # The counter-experiment: a stand-in secret in a broadcast does end up in clear in Spark's local folders.
     secret = os.urandom(32)
-    planted = base64.b64encode(secret).decode()
-
-    def leak(batches):
-        for batch in batches:
-            _ = planted
-            yield batch
-
-    frame = spark.range(3).mapInArrow(leak, "id long")
-    command = frame._jdf.queryExecution().analyzed().toString()
-    frame.count()
-    import cloudpickle
-
-    assert planted.encode() in cloudpickle.dumps(leak)
-    assert planted not in command  # the plan prints the function's name only; its bytes hold the secret
+    held = spark.sparkContext.broadcast(secret)
+    written = [f.read_bytes() for f in spark_dirs["local"].rglob("*") if f.is_file()]
+    assert any(secret in data for data in written)
+    held.destroy()
 
 
 def test_the_key_file_is_private_and_goes_away(audit):
@@ -235,7 +240,9 @@ def test_an_epoch_that_the_keyring_lacks_is_named(tmp_path):
 
     ring = OwnerKeyring.new("demo", flights.profile(), now=0.0)
     ring.create(tmp_path / "owner.key")
-    assert isinstance(run_keys(flights.profile(), str(tmp_path / "owner.key"), ring.timeline.epochs[0].number), TokenKeys)
+    assert isinstance(
+        run_keys(flights.profile(), str(tmp_path / "owner.key"), ring.timeline.epochs[0].number), TokenKeys
+    )
     with pytest.raises(EpochError, match="holds no epoch 77"):
         run_keys(flights.profile(), str(tmp_path / "owner.key"), 77)
 
