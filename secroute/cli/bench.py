@@ -10,6 +10,7 @@ BENCHES: dict[str, str] = {
     "router": "secroute.bench.router",
     "encode": "secroute.bench.encode",
     "match": "secroute.bench.match",
+    "exact": "secroute.bench.exact",
 }
 
 
