@@ -22,6 +22,7 @@ from secroute.encoding.encoder import Encoder
 from secroute.encoding.profile import Profile
 from secroute.errors import AuditError
 from secroute.keyring import throwaway_token_keys
+import itertools
 
 POINTS = "figure string, scenario string, n long, x double, seed long, advantage double"
 SIZES = ((1, 10), (2, 40), (3, 30), (4, 10), (5, 5), (6, 5))
@@ -346,4 +347,4 @@ def findings(table: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _neighbours(rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     ordered = sorted((r for r in rows if r["n"] >= 10), key=lambda r: r["n"])
-    return list(zip(ordered, ordered[1:], strict=False))
+    return list(itertools.pairwise(ordered))

@@ -82,10 +82,7 @@ def _open(args: argparse.Namespace) -> Any:
     from secroute.keyring import load_token_keys
 
     given = load_profile(args.profile) if args.profile else Profile.default()
-    if args.worker_key_file:
-        keys = load_token_keys(args.worker_key_file)
-    else:
-        keys = run_keys(given, args.keyring, args.epoch)
+    keys = load_token_keys(args.worker_key_file) if args.worker_key_file else run_keys(given, args.keyring, args.epoch)
     real = args.keyring is not None or args.worker_key_file is not None
     scope = f"space {keys.scope.space.hex()[:8]}, epoch {keys.scope.epoch}" if real else "throw-away"
     profile = keys.profile if real and not args.profile else given

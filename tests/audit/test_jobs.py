@@ -261,8 +261,22 @@ def test_separate_worker_processes(files, tmp_path):
     profile = tmp_path / "profile.toml"
     profile.write_text(flights.PROFILE_TOML, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "secroute.cli.main", "audit", "fpr", *arguments, "--profile", str(profile)]
-        + ["--out", str(tmp_path / "out"), "--master", "local-cluster[2,1,1024]", "--memory", "1g"],
+        [
+            sys.executable,
+            "-m",
+            "secroute.cli.main",
+            "audit",
+            "fpr",
+            *arguments,
+            "--profile",
+            str(profile),
+            "--out",
+            str(tmp_path / "out"),
+            "--master",
+            "local-cluster[2,1,1024]",
+            "--memory",
+            "1g",
+        ],
         capture_output=True,
         text=True,
         timeout=200,
