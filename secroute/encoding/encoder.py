@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -24,12 +24,13 @@ from secroute.encoding.bloom import TokenBatch, as_digests, digest_tokens, or_gr
 from secroute.encoding.hardening import apply_side
 from secroute.encoding.plan import NamedToken, Plan, closure, plan
 from secroute.encoding.profile import Profile
-from secroute.encoding.schema import NumberIndex
-from secroute.encoding.tdag import Span
+from secroute.encoding.schema import NumberIndex, TextIndex
 from secroute.errors import EmptyFilterError, HardeningError
 from secroute.opaque import EncodedFilters, Scope, Words
 
 Attributes = Mapping[str, Value]
+Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Lists of row numbers: all of them one after another, and the offsets where each list starts."""
 SEED_BYTES = 32
 
 
@@ -66,12 +67,10 @@ class _TokenTable:
         self.count += len(distinct)
         return first
 
-    def batch(
-        self, members: npt.NDArray[np.int64], groups: npt.NDArray[np.int64], records: Sequence[Sequence[int]]
-    ) -> TokenBatch:
+    def batch(self, members: npt.NDArray[np.int64], groups: npt.NDArray[np.int64], records: Rows) -> TokenBatch:
         """As a TokenBatch: ``members[i]`` is a token of group ``groups[i]``, a record is a list of groups."""
         order = np.argsort(groups, kind="stable")
-        flat, offsets = _flatten(records)
+        flat, offsets = records
         group_count = int(max(groups.max(initial=-1), flat.max(initial=-1))) + 1
         return TokenBatch(
             digests=as_digests(b"".join(self._digests)),
@@ -80,6 +79,19 @@ class _TokenTable:
             record_groups=flat,
             record_offsets=offsets,
         )
+
+
+class _Found:
+    """Which tokens which values have, gathered piece by piece."""
+
+    def __init__(self) -> None:
+        self.members = [np.zeros(0, np.int64)]
+        self.groups = [np.zeros(0, np.int64)]
+
+    def add(self, tokens_of: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> None:
+        """Token ``tokens_of[i]`` is said by value ``values[i]``."""
+        self.members.append(tokens_of)
+        self.groups.append(values)
 
 
 class _Values:
@@ -100,16 +112,17 @@ class _Values:
         """The bits of the values that ``collect`` called fresh, in that order."""
         self.masks = np.concatenate([self.masks, masks])
 
-    def collect(self, messages: Sequence[Message | Attributes]) -> tuple[list[list[int]], list[tuple[str, Value]]]:
+    def collect(self, messages: Sequence[Message | Attributes]) -> tuple[Rows, list[tuple[str, Value]]]:
         """The row of every value of every message, and the values that were not known before."""
         if len(self.masks) > self._most:
             self.forget()
         rows, boolean_rows, first = self._rows, self._boolean_rows, len(self.masks)
-        ids: list[list[int]] = []
+        flat: list[int] = []
+        counts: list[int] = []
         fresh: list[tuple[str, Value]] = []
         for message in messages:
             attributes = message.attributes if isinstance(message, Message) else message
-            mine = []
+            counts.append(len(attributes))
             for item in attributes.items():
                 kind = item[1].__class__
                 if kind is float:
@@ -121,16 +134,15 @@ class _Values:
                 if found is None:
                     found = known[item] = first + len(fresh)
                     fresh.append(item)
-                mine.append(found)
-            ids.append(mine)
-        return ids, fresh
+                flat.append(found)
+        return _rows(flat, counts), fresh
 
 
-def _flatten(records: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _rows(flat: Sequence[int], counts: Sequence[int]) -> Rows:
     """Lists of rows as one array with offsets."""
-    offsets = np.zeros(len(records) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, records), np.int64, len(records)), out=offsets[1:])
-    return np.fromiter(chain.from_iterable(records), np.int64, int(offsets[-1])), offsets
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return np.fromiter(flat, np.int64, len(flat)), offsets
 
 
 class Encoder:
@@ -166,10 +178,10 @@ class Encoder:
                 ids, fresh = self._known.collect(messages)
                 if fresh:
                     members, groups, table = self._value_tokens(fresh)
-                    batch = table.batch(members, groups, [[i] for i in range(len(fresh))])
+                    each = np.arange(len(fresh) + 1)
+                    batch = table.batch(members, groups, (each[:-1], each))
                     self._known.learn(batch.bits(self.profile.bits, self.profile.hashes))
-                flat, offsets = _flatten(ids)
-                return or_groups(self._known.masks, flat, offsets)
+                return or_groups(self._known.masks, *ids)
             except BaseException:
                 # A value that was named but got no mask must not be taken for a known one.
                 self._known.forget()
@@ -188,22 +200,25 @@ class Encoder:
         by_name: dict[str, list[int]] = {}
         for position, (name, _) in enumerate(values):
             by_name.setdefault(name, []).append(position)
-        table = _TokenTable(self._keys)
-        members: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
-        groups: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        table, found = _TokenTable(self._keys), _Found()
         for name, places in by_name.items():
-            number = self.profile.schema.number(name)
-            plain: list[int] = []
-            numeric: list[int] = []
-            for place in places:
-                value = values[place][1]
-                is_number = number is not None and not isinstance(value, bool | str)
-                (numeric if is_number else plain).append(place)
+            index = self.profile.schema.attributes.get(name)
+            wanted = str if isinstance(index, TextIndex) else int | float
+            indexed: list[int] = []
+            plain: list[int] = places
+            if index is not None:
+                plain = []
+                for place in places:
+                    value = values[place][1]
+                    fits = isinstance(value, wanted) and not isinstance(value, bool)
+                    (indexed if fits else plain).append(place)
             if plain:
-                _plain_tokens(self.profile, table, name, [values[p][1] for p in plain], plain, members, groups)
-            if numeric and number is not None:
-                _number_tokens(number, table, name, [values[p][1] for p in numeric], numeric, members, groups)
-        return np.concatenate(members), np.concatenate(groups), table
+                _exact_tokens(table, name, [values[p][1] for p in plain], plain, found)
+            if indexed and isinstance(index, NumberIndex):
+                _number_tokens(index, table, name, [values[p][1] for p in indexed], indexed, found)
+            elif indexed:
+                _listed_tokens(self.profile, table, name, [values[p][1] for p in indexed], indexed, found)
+        return np.concatenate(found.members), np.concatenate(found.groups), table
 
     # --- predicates ---
 
@@ -241,7 +256,8 @@ class Encoder:
             asks += mine
             owners += [position] * len(mine)
         ids: dict[NamedToken, int] = {}
-        records = [[ids.setdefault(token, len(ids)) for token in sorted(asked)] for asked in asks]
+        flat = [ids.setdefault(token, len(ids)) for asked in asks for token in sorted(asked)]
+        records = _rows(flat, [len(asked) for asked in asks])
         by_name: dict[str, list[tuple[int, bytes]]] = {}
         for (name, token), place in ids.items():
             by_name.setdefault(name, []).append((place, token))
@@ -273,16 +289,18 @@ class Encoder:
         return list(dict.fromkeys(merged))
 
 
-def _plain_tokens(
-    profile: Profile,
-    table: _TokenTable,
-    name: str,
-    values: list[Value],
-    places: list[int],
-    members: list[npt.NDArray[np.int64]],
-    groups: list[npt.NDArray[np.int64]],
+def _exact_tokens(table: _TokenTable, name: str, values: list[Value], places: list[int], found: _Found) -> None:
+    """Existence and equality: one shared token, and one token for each distinct value."""
+    where = np.asarray(places, np.int64)
+    first = table.add(name, [tokens.EXISTENCE, *map(tokens.equality, values)])
+    found.add(np.full(len(values), first, np.int64), where)
+    found.add(np.arange(first + 1, first + 1 + len(values)), where)
+
+
+def _listed_tokens(
+    profile: Profile, table: _TokenTable, name: str, values: list[Value], places: list[int], found: _Found
 ) -> None:
-    """Tokens found value by value: strings, booleans, and numbers without a domain."""
+    """Tokens found value by value: strings with an index."""
     ids: dict[bytes, int] = {}
     said: list[int] = []
     whose: list[int] = []
@@ -291,28 +309,18 @@ def _plain_tokens(
             said.append(ids.setdefault(token, len(ids)))
             whose.append(place)
     first = table.add(name, list(ids))
-    members.append(np.asarray(said, np.int64) + first)
-    groups.append(np.asarray(whose, np.int64))
+    found.add(np.asarray(said, np.int64) + first, np.asarray(whose, np.int64))
 
 
 def _number_tokens(
-    index: NumberIndex,
-    table: _TokenTable,
-    name: str,
-    values: list[Value],
-    places: list[int],
-    members: list[npt.NDArray[np.int64]],
-    groups: list[npt.NDArray[np.int64]],
+    index: NumberIndex, table: _TokenTable, name: str, values: list[Value], places: list[int], found: _Found
 ) -> None:
     """Tokens of numbers with a domain: level by level over all distinct values at once."""
     where = np.asarray(places, np.int64)
-    exact = [tokens.equality(value) for value in values] if index.equality else []
-    first = table.add(name, [tokens.EXISTENCE, *exact])
-    members.append(np.full(len(values), first, np.int64))
-    groups.append(where)
-    if exact:
-        members.append(np.arange(first + 1, first + 1 + len(exact)))
-        groups.append(where)
+    if index.equality:
+        _exact_tokens(table, name, values, places, found)
+    else:
+        found.add(np.full(len(values), table.add(name, [tokens.EXISTENCE]), np.int64), where)
     buckets = np.asarray([index.bucket(value) for value in values], np.int64)  # type: ignore[arg-type]
     top = index.levels
     for level in index.tdag.used:
@@ -320,11 +328,10 @@ def _number_tokens(
         inside = (buckets >= half) & (buckets < (1 << top) - half)
         for shifted in (False, True) if 0 < level < top else (False,):
             chosen = inside if shifted else slice(None)
-            found, inverse = np.unique((buckets[chosen] - (half if shifted else 0)) >> level, return_inverse=True)
-            if len(found):
-                spans = [tokens.number_span(Span(level, shifted, int(i))) for i in found]
-                members.append(inverse + table.add(name, spans))
-                groups.append(where[chosen])
+            spans, inverse = np.unique((buckets[chosen] - (half if shifted else 0)) >> level, return_inverse=True)
+            if len(spans):
+                first = table.add(name, tokens.number_spans(level, shifted, spans))
+                found.add(inverse + first, where[chosen])
 
 
 def _drop_covered(bits: Words, owners: npt.NDArray[np.int64]) -> tuple[Words, npt.NDArray[np.int64]]:

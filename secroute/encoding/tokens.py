@@ -10,6 +10,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
+
 from secroute.content.model import Value
 from secroute.encoding.schema import NumberIndex, Schema, TextIndex
 from secroute.encoding.tdag import Span
@@ -38,6 +41,12 @@ def equality(value: Value) -> bytes:
 def number_span(span: Span) -> bytes:
     """The token of a node over numbers."""
     return _NUMBER_SPAN + _SPAN.pack(*span)
+
+
+def number_spans(level: int, shifted: bool, positions: npt.NDArray[np.int64]) -> list[bytes]:
+    """``number_span`` of many nodes of one level, without making each one by itself."""
+    head, tails = _NUMBER_SPAN + _SPAN.pack(level, shifted, 0)[:2], positions.astype(">u8").tobytes()
+    return [head + tails[at : at + 8] for at in range(0, len(tails), 8)]
 
 
 def text_span(span: Span) -> bytes:

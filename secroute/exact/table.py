@@ -106,7 +106,7 @@ class ExactTable:
         self._interface = np.empty(0, np.int32)
         self._alive = np.empty(0, np.bool_)
         self._segments: list[_Segment] = []
-        self._pending: list[tuple[int, Filterable]] = []
+        self._pending: list[Columns] = []
         self._kept: dict[int, Node] | None = {}
         """The trees themselves, while there are few enough for the oracle."""
         self._conditions = 0
@@ -139,9 +139,11 @@ class ExactTable:
         return int(self._alive.sum())
 
     def add(self, predicates: Sequence[Filterable], interfaces: Sequence[int] | None = None) -> range:
-        """Add predicates; returns their numbers."""
+        """Add predicates; returns their numbers. If one is refused none is added."""
+        columns = None if self._engine == "oracle" else from_predicates(predicates, len(self._alive))
         numbers = self._admit(len(predicates), interfaces)
-        self._pending += zip(numbers, predicates, strict=True)
+        if columns is not None and columns.filters:
+            self._pending.append(columns)
         if self._kept is not None:
             for number, predicate in zip(numbers, predicates, strict=True):
                 if self._engine != "oracle" and self._conditions > _ORACLE_CONDITIONS_MAX:
@@ -154,9 +156,10 @@ class ExactTable:
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove predicates by number."""
-        gone = np.fromiter(numbers, np.int64)
-        if len(gone) and (gone.min() < 0 or gone.max() >= len(self._alive)):
-            raise InputError(f"no predicate {int(gone.max())}; there are {len(self._alive)}")
+        gone = np.unique(np.fromiter(numbers, np.int64))
+        outside = gone[(gone < 0) | (gone >= len(self._alive))]
+        if len(outside):
+            raise InputError(f"no predicate {int(outside[0])}; there are {len(self._alive)}")
         if not self._alive[gone].all():
             raise InputError(f"predicate {int(gone[~self._alive[gone]][0])} was removed before")
         self._alive[gone] = False
@@ -202,12 +205,9 @@ class ExactTable:
 
     def _flush(self, sample: MessageBatch | None) -> None:
         """Compile what was added since; a segment not much larger than what follows it is merged into it."""
-        pending = [(number, predicate) for number, predicate in self._pending if self._alive[number]]
-        self._pending = []
-        if pending and self._engine != "oracle":
-            columns = from_predicates(predicate for _, predicate in pending)
-            numbers = np.array([number for number, _ in pending], np.int32)
-            columns.predicate[:] = numbers[columns.predicate]
+        if self._pending:
+            columns = concat(self._pending) if len(self._pending) > 1 else self._pending[0]
+            self._pending = []
             self._push(columns, sample)
 
     def _push(self, columns: Columns, sample: MessageBatch | None) -> None:

@@ -173,7 +173,7 @@ class RawClient:
         self.kept: list[frames.RouterFrame] = []
         self.reading = True
         """Turn off to be a client that never reads."""
-        self._arrived: asyncio.Queue[frames.RouterFrame | None | BaseException] = asyncio.Queue()
+        self._arrived: asyncio.Queue[frames.RouterFrame | BaseException | None] = asyncio.Queue()
         self._reader = asyncio.create_task(self._read())
         self.sequence = 0
         self.request = 0
@@ -278,7 +278,7 @@ class RawClient:
         """No delivery comes within this time."""
         try:
             await self.expect(frames.Delivery, wait_s)
-        except (TimeoutError, asyncio.TimeoutError):
+        except TimeoutError:
             return True
         return False
 
