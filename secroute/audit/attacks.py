@@ -25,7 +25,7 @@ VALUES_ATTACKED = 32
 
 @dataclass(frozen=True)
 class World:
-    """Messages on the wire, one probe filter a value (``attribute = value``), and what the attacker knows beforehand."""
+    """Messages on the wire, one probe filter a value (``attribute = value``), and what the attacker knows before."""
 
     attribute: str
     bits: Words
@@ -91,7 +91,7 @@ def rank_attack(world: World, seed: int) -> list[Figure]:
 
 
 def bit_groups(world: World, least: float = 0.3) -> tuple[Bools, npt.NDArray[np.float64]]:
-    """Bits that look like one token: for each bit, the ``k - 1`` others most correlated with it. One row a distinct set.
+    """Bits that look like one token: for each bit, the ``k - 1`` others most correlated with it. One row a set.
 
     Correlation and not mere co-occurrence: other tokens and declared noise set the same bits at random, which lowers
     both sides alike, so the attack adapts to any background without knowing it.

@@ -88,7 +88,8 @@ def sql_join(spark: Any, encoded: Any, filters: str, words: int) -> Any:
 
 
 def bench(
-    spark: Any, messages: int, predicates: int, sql_messages: int, exact_messages: int, seed: int, say: Callable[[str], None],
+    spark: Any, messages: int, predicates: int, sql_messages: int, exact_messages: int, seed: int,
+    say: Callable[[str], None],
     engine: str = "auto",
 ) -> dict[str, Any]:  # fmt: skip
     """All figures of one run."""

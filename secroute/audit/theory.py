@@ -8,6 +8,7 @@ reduction is inclusion of bits, and the size is the number of set bits.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,6 @@ from secroute.encoding.encoder import Encoder
 from secroute.encoding.profile import Profile
 from secroute.errors import AuditError
 from secroute.keyring import throwaway_token_keys
-import itertools
 
 POINTS = "figure string, scenario string, n long, x double, seed long, advantage double"
 SIZES = ((1, 10), (2, 40), (3, 30), (4, 10), (5, 5), (6, 5))
@@ -198,7 +198,7 @@ def _and(parts: tuple[Constraint, ...]) -> Any:
 
 
 def _zipf(names: int) -> list[float]:
-    return np.cumsum(1.0 / np.arange(1, names + 1)).tolist()
+    return [float(total) for total in np.cumsum(1.0 / np.arange(1, names + 1))]
 
 
 def specific(scenario: str, seed: int, marks: Sequence[int], encoded: bool) -> list[float]:

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from secroute.cli.output import emit_json, say
 from secroute.content.model import Value
 from secroute.encoding.bloom import as_digests, digest_tokens, positions
 from secroute.encoding.encoder import Encoder
 from secroute.encoding.profile import Profile
 from secroute.encoding.tokens import value_tokens
 from secroute.keyring.tokens import throwaway_token_keys
+from secroute.output import emit_json, say
 
 _NUMBERS, _TEXTS, _PLAIN = 5, 2, 3
 Encode = Callable[[list[dict[str, Value]]], object]

@@ -20,13 +20,13 @@ import numpy as np
 
 from secroute.bench.workloads import Sigcomm, trees
 from secroute.bench.workloads_icse import SCHEMA, Icse
-from secroute.cli.output import emit_json, say
 from secroute.content.files import message_of, read_messages, read_predicates
 from secroute.content.model import Message
 from secroute.content.predicate import Node, constraints
 from secroute.errors import InputError
 from secroute.exact import BddTable, Csr, ExactTable, MessageBatch
 from secroute.exact.semantics import Semantics
+from secroute.output import emit_json, say
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from typing import Any
 
 from secroute.bench.router_lab import Lab, RouterProcess
 from secroute.bench.router_load import Publisher, Reader, Workload, singles
-from secroute.cli.output import emit_json, say
 from secroute.encoding.profile import Profile
+from secroute.output import emit_json, say
 from secroute.wire.frames import Mode
 
 EQUALITY = Profile(bits=192)

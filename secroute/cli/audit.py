@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from secroute.cli.output import emit_json, say
+from secroute.output import emit_json, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ class _LazyParser(argparse.ArgumentParser):
 
     bench_module: str = ""
 
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def,override]
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         if self.bench_module:
             module, self.bench_module = self.bench_module, ""
             importlib.import_module(module).configure(self)

@@ -20,12 +20,12 @@ from rich.live import Live
 from rich.table import Table
 
 from secroute.bench.router_lab import Lab
-from secroute.cli.output import emit_json
 from secroute.client import Client, ClientStats, Options, connect
 from secroute.content import Value, matches, parse
 from secroute.encoding.profile import Profile
 from secroute.encoding.schema import Schema
 from secroute.keyring import OwnerKeyring
+from secroute.output import emit_json
 
 SCHEMA = {
     "price": {"type": "number", "low": 0, "high": 2048, "levels": 8},

@@ -98,9 +98,9 @@ def run_messages(args: argparse.Namespace) -> int:
     import numpy as np
 
     from secroute import limits
-    from secroute.cli.output import emit_json
     from secroute.content.files import read_messages
     from secroute.encoding.encoder import SEED_BYTES
+    from secroute.output import emit_json
 
     out = _new_file(Path(args.out))
     encoder = _encoder(args)
@@ -119,8 +119,8 @@ def run_predicates(args: argparse.Namespace) -> int:
     import numpy as np
 
     from secroute import limits
-    from secroute.cli.output import emit_json
     from secroute.content.files import read_predicates
+    from secroute.output import emit_json
 
     out = _new_file(Path(args.out))
     side = _new_file(out.with_suffix(".trusted.jsonl"))

@@ -19,11 +19,11 @@ from urllib.parse import quote
 
 from secroute import limits
 from secroute.cli import keys_certificates
-from secroute.cli.output import emit_json, say
 from secroute.encoding.profile import Profile, load_profile
 from secroute.errors import InputError, PassphraseError
 from secroute.keyring import Keyring, MemberKeyring, OwnerKeyring, PublicIdentity, Revocation, files
 from secroute.keyring.grants import read_header
+from secroute.output import emit_json, say
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from secroute import limits
-from secroute.cli.output import say
 from secroute.errors import KeyringError
 from secroute.keyring import certificates as certs
 from secroute.keyring import files
+from secroute.output import say
 
 
 def configure(commands: Any) -> None:

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 
 from secroute import limits
 from secroute.cli.connection import add_arguments, client_of
-from secroute.cli.output import emit_json
 from secroute.content import Message, Value
 from secroute.errors import FileFormatError, InputError, SecrouteError
+from secroute.output import emit_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from secroute.cli.output import emit_json, say
 from secroute.errors import ConfigError, SecrouteError
+from secroute.output import emit_json, say
 
 _FIGURES = ("messages_in", "messages_matched", "messages_out", "acks", "messages_redelivered", "messages_duplicate")
 

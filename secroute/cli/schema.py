@@ -34,8 +34,8 @@ def run_infer(args: argparse.Namespace) -> int:
 
 def run_check(args: argparse.Namespace) -> int:
     """Load a schema or profile file and say what it amounts to."""
-    from secroute.cli.output import emit_json
     from secroute.encoding.profile import load_profile, schema_tokens
+    from secroute.output import emit_json
 
     profile = load_profile(args.file)
     emit_json(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from secroute import limits
-from secroute.cli.output import emit_json, say
 from secroute.errors import LimitError
+from secroute.output import emit_json, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,8 @@ import signal
 import sys
 
 from secroute.cli.connection import add_arguments, client_of
-from secroute.cli.output import say
 from secroute.client import Gap, ReceivedMessage
+from secroute.output import say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,8 @@ UNTRUSTED side, pure, NumPy alone.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -31,7 +33,7 @@ def store_once(filters: Words, owners: npt.NDArray[np.int32]) -> tuple[Ints, Csr
     if len(order) < 2 or not (hashes[order[1:]] == hashes[order[:-1]]).any():
         return np.arange(len(filters)), None
     # Rows with equal hashes but different bits must not hide equal ones from each other: order by everything.
-    keys = [filters[:, word] for word in range(filters.shape[1])]
+    keys: list[npt.NDArray[Any]] = [filters[:, word] for word in range(filters.shape[1])]
     order = np.lexsort((*keys, owners, hashes))
     same = np.ones(len(order) - 1, bool)
     for column in (owners, *keys):

@@ -35,7 +35,7 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, offset: An
 
 
 def _lanes_clear(lanes: int, width: int) -> Any:
-    """Code that loads ``lanes`` words from ``array[offset]`` on; bit i of its result: lane i has no bit of ``absent``."""
+    """Code that loads ``lanes`` words from ``array[offset]``; bit i of its result: lane i has no bit of ``absent``."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = ir.IntType(width)

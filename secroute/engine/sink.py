@@ -74,7 +74,7 @@ def admit(row: int, live: Counts, interfaces: Dense, stamp: Stamps, low: int, no
     if stamp[interface] < low or stamp[interface] > now:
         return -1
     stamp[interface] = now + 1
-    return np.int64(interface)
+    return np.int64(interface)  # type: ignore[return-value]  # compiled: an integer is an integer
 
 
 @njit(nogil=True, cache=True)

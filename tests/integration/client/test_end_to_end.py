@@ -171,7 +171,11 @@ def test_commands(lab: Lab, router: RouterProcess, tmp_path: Path) -> None:
         [*command, "publish", *shared, "dest=ATL", "price=248"], capture_output=True, text=True, check=True
     )
     assert json.loads(one.stdout) == {"published": 1}
-    lines = '{"attributes": {"dest": "ATL", "price": 900}}\n{"dest": "ATL", "price": 9007199254740993}\n{"dest": "ATL", "price": 1.5}\n'
+    lines = (
+        '{"attributes": {"dest": "ATL", "price": 900}}\n'
+        '{"dest": "ATL", "price": 9007199254740993}\n'
+        '{"dest": "ATL", "price": 1.5}\n'
+    )
     many = subprocess.run(
         [*command, "publish", *shared, "--best-effort"], input=lines, capture_output=True, text=True, check=True
     )
