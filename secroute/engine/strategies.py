@@ -9,7 +9,7 @@ from secroute.engine.types import Dense, Matcher
 from secroute.errors import EngineError
 from secroute.opaque import Words
 
-ENGINES = ("auto", "reference", "scan", "counting")
+ENGINES = ("auto", "reference", "scan", "counting", "tree")
 ROUNDS_DEFAULT = 10  # the paper's choice
 _SMALL_TABLE = 2_000  # below this a scan is over before a tree has been descended
 
@@ -30,7 +30,7 @@ def check_rounds(rounds: int | None) -> int | None:
 
 def choose_engine(rows: int) -> str:
     """What ``auto`` means for a table of this size."""
-    return "scan"
+    return "scan" if rows < _SMALL_TABLE else "tree"
 
 
 def choose_rounds(engine: str, interface_count: int) -> int:
@@ -49,6 +49,10 @@ def make_matcher(engine: str, filters: Words, interfaces: Dense, count: int, mes
         from secroute.engine.counting import CountingMatcher
 
         return CountingMatcher(filters, interfaces, count)
+    if engine == "tree":
+        from secroute.engine.tree import TreeMatcher
+
+        return TreeMatcher(filters, interfaces, count, messages)
     from secroute.engine.scan import ScanMatcher
 
     return ScanMatcher(filters, interfaces, count)
