@@ -56,6 +56,9 @@ def _init(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from secroute.router.tls13 import require_tls13
+
+    require_tls13()
     from secroute.router.logs import Log
     from secroute.router.run import RouterProcess
 

@@ -92,6 +92,7 @@ class LimitsConfig:
     sessions_max: int = bounded(10_000, 1, 10**6)
     message_ttl_s_max: float = bounded(limits.TTL_MS_MAX / 1000, 0.001, limits.TTL_MS_MAX / 1000)
     message_ttl_s_default: float = bounded(0.0, 0.0, limits.TTL_MS_MAX / 1000)
+    epochs_max: int = bounded(1_024, 1, 10**6)
     epoch_idle_s: float = bounded(3_600.0, 0.1, 30 * 86_400.0)
     drain_s: int = bounded(10, 0, 3_600)
     batch_linger_ms: float = bounded(0.0, 0.0, 100.0)

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 
-from secroute.errors import DrainingError, ForbiddenError, SecrouteError
+from secroute.errors import DrainingError, ForbiddenError, SecrouteError, StoreError
 from secroute.router.jobs import Job
 from secroute.router.machine import Action, Do, End, Phase, Reply
 from secroute.router.node import OPEN_BYTES_MAX, Node
@@ -62,6 +62,8 @@ class Connection:
         """A frame arrived."""
         machine = self.session.machine if self.session else self._machine
         await self._perform(machine.receive(frame, time.monotonic()))
+        if self.session is not None:
+            await self.session.room(self._stream)
 
     async def fail(self, error: SecrouteError) -> None:
         """Something arrived that is not a frame."""
@@ -87,8 +89,13 @@ class Connection:
         if self._refusal is not None:
             yield self._refusal
         elif self.session is not None:
-            async for frame in self.session.frames(self._stream, self._node.queues.fetch, time.monotonic):
-                yield frame
+            try:
+                async for frame in self.session.frames(self._stream, self._node.queues.fetch, time.monotonic):
+                    yield frame
+            except StoreError as error:  # the client must know that something is missing: no resume
+                self._node.log.error("spill-unreadable", session=self.session.session_id, reason=str(error))
+                yield Goodbye(Problem.of(error))
+                await self._node.end_session(self.session, Problem.of(error))
 
     # --- doing ----------------------------------------------------------------------------------------------------
 
@@ -133,9 +140,10 @@ class Connection:
         elif isinstance(frame, Credit):
             node.queues.credit(session, frame)
         elif isinstance(frame, Subscribe):
-            session.send(await node.subscriptions.subscribe(session, frame))
+            # Shielded: a stream that ends now must not leave a change half made.
+            session.send(await asyncio.shield(node.subscriptions.subscribe(session, frame)))
         elif isinstance(frame, Unsubscribe):
-            session.send(await node.subscriptions.unsubscribe(session, frame))
+            session.send(await asyncio.shield(node.subscriptions.unsubscribe(session, frame)))
         elif isinstance(frame, GapAck):
             node.queues.gap_ack(session, frame)
 

@@ -1,7 +1,6 @@
 """Transport identity: mutual TLS from files, read again whenever they change. UNTRUSTED side.
 
-gRPC's own TLS stack negotiates TLS 1.3 with any peer that knows it (Python's API cannot forbid 1.2) and checks the
-client's certificate chain and dates in the handshake.
+gRPC's own TLS stack checks the client's certificate chain and dates in the handshake; ``tls13.py`` sees to the version.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+import traceback
 
 from secroute import engine, limits
 from secroute.errors import DrainingError, QuotaError
@@ -46,6 +47,10 @@ class Node:
         self.log = log
         self.began = time.monotonic()
         self.draining = False
+        self.drain_s = 0
+        """How long clients are given, once draining."""
+        self.failure = ""
+        """Why the node cannot go on; the process must end (what is on disk is right, and nothing is acknowledged)."""
         self.counters = NodeCounters()
         self.sessions: dict[int, Session] = {}
         engine.warm_up(engine_name)
@@ -54,7 +59,7 @@ class Node:
         self.store = Store(config.store.path, sync=config.store.sync, bytes_max=config.store.mib_max * _MIB)
         self.router_id = self.store.router_id()
         self.registry = DurableRegistry()
-        self.tables = ScopeTables(engine_name, self.store.put_pin)
+        self.tables = ScopeTables(engine_name, self.store.put_pin, config.limits.epochs_max)
         self.tables.fix(pin.scope() for pin in config.pins)
         bounds = config.guard
         folder = config.store.path.parent
@@ -91,9 +96,18 @@ class Node:
 
     def start(self) -> None:
         """Start the loops."""
-        self.pipeline.start()
         self._ticker = asyncio.create_task(self._tick_loop())
+        for task in (self._ticker, *self.pipeline.start()):
+            task.add_done_callback(self._loop_ended)
         self.pipeline.commit_soon()
+
+    def _loop_ended(self, task: asyncio.Task[None]) -> None:
+        """A loop never ends by itself. Better no router than one that takes messages and does nothing with them."""
+        if not task.cancelled():
+            error = task.exception()
+            self.failure = type(error).__name__ if error else "a loop ended"
+            where = "".join(traceback.format_tb(error.__traceback__)[-3:]) if error else ""
+            self.log.error("failed", reason=self.failure, where=where)
 
     async def close(self) -> None:
         """Stop: finish what is under way, write all progress, close the store."""
@@ -114,6 +128,7 @@ class Node:
         """Take nothing new, and ask every client to go elsewhere."""
         if not self.draining:
             self.draining = True
+            self.drain_s = deadline_s
             self.log.info("drain", deadline_s=deadline_s, sessions=len(self.sessions))
             for session in self.sessions.values():
                 session.send(Drain(deadline_s))
@@ -130,6 +145,7 @@ class Node:
         self.committer.bounds = config.durable
         self.subscriptions.config = config
         self.queues.config = config
+        self.tables.tables_max = config.limits.epochs_max
         self.tables.fix(pin.scope() for pin in config.pins)
         self.pipeline.linger_s = config.limits.batch_linger_ms / 1000
         self.log.info("reload", clients=len(config.clients), pins=len(config.pins))

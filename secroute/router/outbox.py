@@ -25,7 +25,7 @@ class Spill(Protocol):
     nbytes: int
 
     def push(self, parcel: Parcel) -> None:
-        """Append a parcel."""
+        """Append a parcel; raises ``OSError`` if there is no room."""
 
     def pop(self) -> Parcel | None:
         """The oldest parcel, or nothing."""
@@ -104,8 +104,7 @@ class Outbox:
         """Queue a parcel; false if it did not fit and became part of a gap."""
         size = parcel.nbytes
         spilling = self.bounds.policy == "spill" and (self.spill.nbytes > 0 or self.over)
-        if spilling and self.spill.nbytes + size <= self.bounds.spill_bytes:
-            self.spill.push(parcel.own())
+        if spilling and self.spill.nbytes + size <= self.bounds.spill_bytes and self._spilled(parcel):
             self.queued_messages += len(parcel)
             return True
         # "slow" holds back the publishers' results; their windows, not this bound, are what normally stops them.
@@ -115,6 +114,14 @@ class Outbox:
         self._queue.append(parcel if not self.waiting else parcel.own())
         self.queued_bytes += size
         self.queued_messages += len(parcel)
+        return True
+
+    def _spilled(self, parcel: Parcel) -> bool:
+        """Put on disk; false if there is no room, which makes it part of a gap like any other overflow."""
+        try:
+            self.spill.push(parcel.own())
+        except OSError:
+            return False
         return True
 
     def _cut(self, parcel: Parcel, unix_ms: int) -> None:

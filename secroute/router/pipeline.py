@@ -69,9 +69,10 @@ class Pipeline:
         self._committing = False
         self._store_failed = False
 
-    def start(self) -> None:
+    def start(self) -> list[asyncio.Task[None]]:
         """Start both loops."""
         self._tasks = [asyncio.create_task(self._match_loop()), asyncio.create_task(self._commit_loop())]
+        return self._tasks
 
     async def close(self) -> None:
         """Finish what is under way, then stop."""

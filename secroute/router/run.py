@@ -59,8 +59,10 @@ class RouterProcess:
         self._watch_signals(node, identity)
         await self._wait(node)
         await server.set_serving(False)
-        node.drain(config.limits.drain_s)
-        await self._wait_for_clients(node, config.limits.drain_s)
+        if node.failure:
+            return await self._give_up(server, node)
+        node.drain(node.config.limits.drain_s)
+        await self._wait_for_clients(node, node.drain_s)
         node.goodbye()
         await server.stop(1.0)
         await node.close()
@@ -102,13 +104,19 @@ class RouterProcess:
             identity.use(config.tls)
 
     async def _wait(self, node: Node) -> None:
-        while not self._stop.is_set() and not node.draining:
+        while not self._stop.is_set() and not node.draining and not node.failure:
             await asyncio.sleep(_POLL_S)
+
+    async def _give_up(self, server: Server, node: Node) -> int:
+        """A part has failed: end as a crash would, which the store survives."""
+        await server.stop(0.0)
+        node.store.close(clean=False)
+        return 1
 
     async def _wait_for_clients(self, node: Node, drain_s: float) -> None:
         """Until every client has left, the time is over, or somebody insists."""
         deadline, insisted = time.monotonic() + drain_s, self._signals + 1
         while any(s.connected for s in node.sessions.values()) and time.monotonic() < deadline:
-            if self._signals >= insisted:
+            if self._signals >= insisted or node.failure:
                 return
             await asyncio.sleep(_POLL_S)

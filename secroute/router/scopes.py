@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from secroute.engine import LiveTable
-from secroute.errors import ProfileMismatchError
+from secroute.errors import ProfileMismatchError, QuotaError
 from secroute.opaque import Scope
 
 
@@ -30,9 +30,10 @@ class ScopeTable:
 class ScopeTables:
     """All tables of a node. Lookups come from the event loop, builds and updates from its control thread."""
 
-    def __init__(self, engine: str, on_pin: Callable[[Scope, int], None]) -> None:
+    def __init__(self, engine: str, on_pin: Callable[[Scope, int], None], tables_max: int) -> None:
         """``on_pin`` is told of every new pin, before anything is accepted under it."""
         self._engine = engine
+        self.tables_max = tables_max
         self._on_pin = on_pin
         self._lock = threading.Lock()
         self._tables: dict[tuple[bytes, int], ScopeTable] = {}
@@ -66,6 +67,8 @@ class ScopeTables:
         with self._lock:
             known = self.find(scope, words)
             if known is None:
+                if len(self._tables) >= self.tables_max:
+                    raise QuotaError(f"{len(self._tables)} epochs of spaces are in use here; no more are allowed")
                 self._on_pin(scope, words)
                 known = self._make(scope, words, now)
         known.used = now

@@ -42,11 +42,19 @@ _OPTIONS = [
 ]
 
 
-def owner_of(context: grpc.aio.ServicerContext[Any, Any]) -> str:
-    """The common name of the client's certificate."""
-    for name in context.auth_context().get("x509_common_name", ()):
-        return name.decode("utf-8", "replace")
-    return INSECURE_OWNER
+def owner_of(context: grpc.aio.ServicerContext[Any, Any], plaintext: bool) -> str:
+    """The common name of the client's certificate; raises if it has none, several, or one that is not text.
+
+    Only a server without TLS knows the insecure owner: a strange certificate must never become it.
+    """
+    if plaintext:
+        return INSECURE_OWNER
+    names = tuple(context.auth_context().get("x509_common_name", ()))
+    try:
+        (name,) = names
+        return bytes(name).decode("utf-8")
+    except ValueError:
+        raise ForbiddenError(f"the certificate has {len(names)} common names; exactly one, UTF-8, is needed") from None
 
 
 async def _answered(context: grpc.aio.ServicerContext[Any, Any], answer: Awaitable[T]) -> T:
@@ -62,13 +70,14 @@ async def _answered(context: grpc.aio.ServicerContext[Any, Any], answer: Awaitab
 class GatewayServicer(gateway_pb2_grpc.GatewayServicer):
     """The door for clients."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, plaintext: bool) -> None:
         self._node = node
+        self._plaintext = plaintext
 
     async def Session(self, requests: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
         """One stream."""
         loop, writer = asyncio.get_running_loop(), asyncio.current_task()
-        connection = Connection(self._node, owner_of(context))
+        connection = Connection(self._node, await _answered(context, self._owner(context)))
         # A writer that hangs on a client that does not read is ended some time after its session let go of it.
         connection.on_end = lambda: loop.call_later(_LINGER_S, writer.cancel) if writer else None
         reader = asyncio.create_task(self._read(connection, context))
@@ -96,22 +105,31 @@ class GatewayServicer(gateway_pb2_grpc.GatewayServicer):
 
     async def ListDurable(self, request: Any, context: Any) -> gateway_pb2.ListDurableResponse:  # noqa: N802
         """The caller's own."""
-        return await _answered(context, admin.list_durable(self._node, owner_of(context)))
+        return await _answered(context, self._own(context, admin.list_durable))
 
     async def DeleteDurable(self, request: Any, context: Any) -> gateway_pb2.DeleteDurableResponse:  # noqa: N802
         """One of the caller's own."""
-        return await _answered(context, admin.delete_durable(self._node, request, owner_of(context)))
+        return await _answered(context, self._own(context, admin.delete_durable, request))
+
+    async def _owner(self, context: Any) -> str:
+        return owner_of(context, self._plaintext)
+
+    async def _own(self, context: Any, handler: Any, *args: Any) -> Any:
+        owner = await self._owner(context)
+        self._node.rule_for(owner)
+        return await handler(self._node, *args, owner)
 
 
 class AdminServicer(admin_pb2_grpc.AdminServicer):
     """The operator's door."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, plaintext: bool) -> None:
         self._node = node
+        self._plaintext = plaintext
 
     async def _admin(self, context: Any, handler: Any, *args: Any) -> Any:
         async def checked() -> Any:
-            admin.require_admin(self._node, owner_of(context))
+            admin.require_admin(self._node, owner_of(context, self._plaintext))
             return await handler(self._node, *args)
 
         return await _answered(context, checked())
@@ -156,8 +174,9 @@ class Server:
         """Without an identity: plaintext, which only loopback may have."""
         self._server = grpc.aio.server(options=_OPTIONS)
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
-        gateway_pb2_grpc.add_GatewayServicer_to_server(GatewayServicer(node), self._server)  # type: ignore[no-untyped-call]
-        admin_pb2_grpc.add_AdminServicer_to_server(AdminServicer(node), self._server)  # type: ignore[no-untyped-call]
+        gateway, operator = GatewayServicer(node, identity is None), AdminServicer(node, identity is None)
+        gateway_pb2_grpc.add_GatewayServicer_to_server(gateway, self._server)  # type: ignore[no-untyped-call]
+        admin_pb2_grpc.add_AdminServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._services = [file.services_by_name for file in (gateway_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)]
         names = [service.full_name for services in self._services for service in services.values()]

@@ -33,6 +33,7 @@ from secroute.wire.frames import (
 )
 
 _RESULTS_A_FRAME = 1_024
+CONTROL_FRAMES_MAX = 4_096  # answers that may wait for a client that does not read; beyond it the client is not read
 
 
 @dataclass(slots=True)
@@ -91,6 +92,8 @@ class Session:
     """Counts the streams that carried it; an older stream must not end a newer one's work."""
     subscriptions: dict[int, dict[Scope, EncodedFilters]] = field(default_factory=dict)
     attachments: dict[int, Attachment] = field(default_factory=dict)
+    widths: dict[Scope, int] = field(default_factory=dict)
+    """Every scope in which it may have filters in a table, noted before they are added."""
     credit: CreditAccount = field(default_factory=CreditAccount)
     commits_pending: int = 0
     filters: int = 0
@@ -106,6 +109,7 @@ class Session:
     _results: list[PublishResult] = field(default_factory=list)
     _control: deque[RouterFrame] = field(default_factory=deque)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _drained: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def endpoint(self) -> int:
@@ -125,6 +129,12 @@ class Session:
         """Queue a control frame."""
         self._control.append(frame)
         self._wake.set()
+
+    async def room(self, stream: int) -> None:
+        """Return once few enough answers wait to be sent on this stream (or it is over)."""
+        while len(self._control) > CONTROL_FRAMES_MAX and self.stream == stream and self.connected:
+            self._drained.clear()
+            await self._drained.wait()
 
     def settle(self, result: PublishResult) -> None:
         """A published batch has its result."""
@@ -157,6 +167,7 @@ class Session:
         self.on_stream_end()
         self.on_stream_end = _nothing
         self._wake.set()
+        self._drained.set()
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -182,6 +193,7 @@ class Session:
     def _pending_control(self) -> list[RouterFrame]:
         frames: list[RouterFrame] = list(self._control)
         self._control.clear()
+        self._drained.set()
         if self._results and not self.held_by:
             results, self._results = self._results, []
             frames[:0] = [

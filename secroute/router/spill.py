@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
+from secroute.errors import SecrouteError, StoreError
 from secroute.router.parcels import Parcel
 from secroute.wire._generated.opaque_pb2 import Batch
 from secroute.wire.columns import batch_from_pb, batch_to_pb
@@ -30,7 +32,7 @@ class SpillFile:
         self._end = 0
 
     def push(self, parcel: Parcel) -> None:
-        """Append a parcel."""
+        """Append a parcel; raises ``OSError`` if the disk will not have it."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 - lives as long as the session
         data = batch_to_pb(parcel.own().source).SerializeToString()
@@ -45,13 +47,16 @@ class SpillFile:
         self.nbytes = self._end - self._read
 
     def pop(self) -> Parcel | None:
-        """The oldest parcel, or nothing."""
+        """The oldest parcel, or nothing; raises ``StoreError`` if it cannot be read back."""
         if self._file is None or self._read == self._end:
             return None
-        self._file.seek(self._read)
-        size, expiry_size, spooled = _HEADER.unpack(self._file.read(_HEADER.size))
-        batch = batch_from_pb(Batch.FromString(self._file.read(size)))
-        expires = np.frombuffer(self._file.read(expiry_size), np.float64) if expiry_size else None
+        try:
+            self._file.seek(self._read)
+            size, expiry_size, spooled = _HEADER.unpack(self._file.read(_HEADER.size))
+            batch = batch_from_pb(Batch.FromString(self._file.read(size)))
+            expires = np.frombuffer(self._file.read(expiry_size), np.float64) if expiry_size else None
+        except (OSError, struct.error, ValueError, SecrouteError, DecodeError) as error:
+            raise StoreError(f"what was spilled to disk cannot be read back ({type(error).__name__})") from None
         self._read += _HEADER.size + size + expiry_size
         if self._read == self._end:
             self._read = self._end = 0

@@ -2,7 +2,9 @@
 
 Work is per batch, never per message: a stored batch is one row (columns as on the wire, and who gets which rows), a
 subscription's progress is one small row, the duplicate guard's keys of a batch are one row. Calls may come from any
-thread, one at a time. A full or failing disk raises, after a rollback: nothing of that transaction was taken.
+thread, one at a time. A full or failing disk raises, after a rollback: nothing of that transaction was taken. SQLite
+checks its own structure but not what is inside a blob, so every blob has a checksum: a flipped bit in a stored filter
+would lose messages silently.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from secroute.wire._generated.opaque_pb2 import Batch
 from secroute.wire.columns import batch_from_pb, batch_to_pb
 from secroute.wire.frames import GapReason
 
-FORMAT = 1
+FORMAT = 2
 PAGE_BYTES = (
     32_768  # blobs of a batch span many pages; big ones cost less per byte (measured: 4 KiB takes twice the CPU)
 )
@@ -47,11 +49,11 @@ CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE durable(id INTEGER PRIMARY KEY, owner TEXT NOT NULL, name BLOB NOT NULL, space BLOB NOT NULL,
     shared INTEGER NOT NULL, ack_timeout_ms INTEGER NOT NULL, tries_max INTEGER NOT NULL, UNIQUE(owner, name));
 CREATE TABLE filters(durable INTEGER NOT NULL, epoch INTEGER NOT NULL, profile BLOB NOT NULL, words INTEGER NOT NULL,
-    bits BLOB NOT NULL, PRIMARY KEY(durable, epoch)) WITHOUT ROWID;
-CREATE TABLE cursor(durable INTEGER PRIMARY KEY, state BLOB NOT NULL);
+    bits BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(durable, epoch)) WITHOUT ROWID;
+CREATE TABLE cursor(durable INTEGER PRIMARY KEY, state BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE batch(seq INTEGER PRIMARY KEY, crc INTEGER NOT NULL, routes BLOB NOT NULL, expires BLOB,
     columns BLOB NOT NULL);
-CREATE TABLE seen(seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, keys BLOB NOT NULL);
+CREATE TABLE seen(seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, keys BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE pin(space BLOB NOT NULL, epoch INTEGER NOT NULL, profile BLOB NOT NULL, words INTEGER NOT NULL,
     PRIMARY KEY(space, epoch)) WITHOUT ROWID;
 CREATE TABLE gap(id INTEGER PRIMARY KEY, durable INTEGER NOT NULL, reason INTEGER NOT NULL, space BLOB NOT NULL,
@@ -173,13 +175,18 @@ class Store:
         with _translated("read durable subscriptions"):
             for number, *rest in self._db.execute("SELECT * FROM durable ORDER BY id").fetchall():
                 owner, name, space, shared, ack_timeout_ms, tries_max = rest
-                found = self._db.execute("SELECT epoch, profile, words, bits FROM filters WHERE durable=?", (number,))
+                query = "SELECT epoch, profile, words, bits, crc FROM filters WHERE durable=?"
                 parts = tuple(
-                    EncodedFilters(Scope(space, epoch, profile), np.frombuffer(bits, "<u8").reshape(-1, words))
-                    for epoch, profile, words, bits in found.fetchall()
+                    EncodedFilters(
+                        Scope(space, epoch, _checked(profile, crc >> 32, "the profile of a filter")),
+                        np.frombuffer(_checked(bits, crc, "a filter"), "<u8").reshape(-1, words),
+                    )
+                    for epoch, profile, words, bits, crc in self._db.execute(query, (number,)).fetchall()
                 )
-                state = self._db.execute("SELECT state FROM cursor WHERE durable=?", (number,)).fetchone()
-                cursor = decode_cursor(state[0]) if state else Cursor()
+                state = self._db.execute("SELECT state, crc FROM cursor WHERE durable=?", (number,)).fetchone()
+                cursor = (
+                    decode_cursor(_checked(state[0], state[1], "the progress of a subscription")) if state else Cursor()
+                )
                 gaps = tuple(self._gaps(number))
                 rows.append(
                     DurableRow(number, owner, name, space, bool(shared), ack_timeout_ms, tries_max, parts, cursor, gaps)
@@ -198,15 +205,16 @@ class Store:
         with _translated("read batches"):
             query = "SELECT seq, length(columns), routes, expires, crc FROM batch ORDER BY seq"
             for seq, size, routes, expires, crc in self._db.execute(query):
-                if zlib.crc32(routes) != (crc >> 32) & 0xFFFFFFFF:
-                    raise StoreError(f"store: the routes of batch {seq} are damaged; restore the store or move it away")
+                _checked(routes + (expires or b""), crc >> 32, f"who gets batch {seq}")
                 yield seq, size, decode_routes(routes), expires
 
     def seen(self, since_ms: int) -> Iterator[tuple[int, int, bytes]]:
         """(number, unix ms, keys) of the duplicate guard, oldest first; older ones are deleted."""
         with _translated("read the duplicate guard"):
             self._db.execute("DELETE FROM seen WHERE at_ms < ?", (since_ms,))
-            yield from self._db.execute("SELECT seq, at_ms, keys FROM seen WHERE at_ms >= ? ORDER BY seq", (since_ms,))
+            query = "SELECT seq, at_ms, keys, crc FROM seen WHERE at_ms >= ? ORDER BY seq"
+            for seq, at_ms, keys, crc in self._db.execute(query, (since_ms,)):
+                yield seq, at_ms, _checked(keys, crc, "the duplicate guard")
 
     def seen_keys(self, seq: int) -> bytes:
         """The keys of one segment of the duplicate guard."""
@@ -246,16 +254,14 @@ class Store:
             for row in unit.batches:
                 columns = batch_to_pb(row.batch).SerializeToString()
                 routes = encode_routes(row.routes)
-                crc = zlib.crc32(routes) << 32 | zlib.crc32(columns)
-                # SQLite's integers are signed.
-                db.execute(
-                    "INSERT INTO batch VALUES(?,?,?,?,?)", (row.seq, _signed(crc), routes, row.expires_ms, columns)
-                )
-            db.executemany("INSERT INTO seen VALUES(?,?,?)", unit.seen)
+                crc = _two_sums(routes + (row.expires_ms or b""), columns)
+                db.execute("INSERT INTO batch VALUES(?,?,?,?,?)", (row.seq, crc, routes, row.expires_ms, columns))
+            seen = [(seq, at_ms, keys, zlib.crc32(keys)) for seq, at_ms, keys in unit.seen]
+            db.executemany("INSERT INTO seen VALUES(?,?,?,?)", seen)
             if unit.forget_seen_before:
                 db.execute("DELETE FROM seen WHERE seq < ?", (unit.forget_seen_before,))
-            states = [(number, encode_cursor(cursor)) for number, cursor in unit.cursors.items()]
-            db.executemany("INSERT OR REPLACE INTO cursor VALUES(?,?)", states)
+            states = [_cursor_row(number, cursor) for number, cursor in unit.cursors.items()]
+            db.executemany("INSERT OR REPLACE INTO cursor VALUES(?,?,?)", states)
             db.executemany("DELETE FROM batch WHERE seq=?", [(seq,) for seq in unit.finished])
             for gap in unit.gaps:
                 numbers = (gap.messages, gap.first_ms, gap.last_ms)
@@ -269,9 +275,9 @@ class Store:
         for seq in seqs:
             with self._mutex, _translated("read a batch"):
                 row = self._db.execute("SELECT columns, crc FROM batch WHERE seq=?", (seq,)).fetchone()
-            if row is None or zlib.crc32(row[0]) != row[1] & 0xFFFFFFFF:
-                raise StoreError(f"store: batch {seq} is {'missing' if row is None else 'damaged'}")
-            found[seq] = batch_from_pb(Batch.FromString(row[0]))
+            if row is None:
+                raise StoreError(f"store: batch {seq} is missing")
+            found[seq] = batch_from_pb(Batch.FromString(_checked(row[0], row[1], f"batch {seq}")))
         return found
 
     def put_durable(self, row: DurableRow) -> None:
@@ -281,10 +287,9 @@ class Store:
             db.execute("INSERT OR REPLACE INTO durable VALUES(?,?,?,?,?,?,?)", values)
             db.execute("DELETE FROM filters WHERE durable=?", (row.number,))
             db.executemany(
-                "INSERT INTO filters VALUES(?,?,?,?,?)",
-                [(row.number, f.scope.epoch, f.scope.profile, f.bits.shape[1], f.bits.tobytes()) for f in row.filters],
+                "INSERT INTO filters VALUES(?,?,?,?,?,?)", [_filter_row(row.number, part) for part in row.filters]
             )
-            db.execute("INSERT OR IGNORE INTO cursor VALUES(?,?)", (row.number, encode_cursor(row.cursor)))
+            db.execute("INSERT OR IGNORE INTO cursor VALUES(?,?,?)", _cursor_row(row.number, row.cursor))
 
     def drop_durable(self, number: int) -> None:
         """Delete a durable subscription; its batches go with the next commit."""
@@ -303,5 +308,24 @@ class Store:
             db.execute("DELETE FROM pin WHERE space=? AND epoch=?", (scope.space, scope.epoch))
 
 
-def _signed(number: int) -> int:
+def _checked(blob: bytes, crc: int, what: str) -> bytes:
+    """The blob, if its checksum (the low 32 bits of ``crc``) is right; else raise."""
+    if zlib.crc32(blob) != crc & 0xFFFFFFFF:
+        raise StoreError(f"store: {what} is damaged; restore the store or move it away")
+    return blob
+
+
+def _two_sums(high: bytes, low: bytes) -> int:
+    """Two checksums in one of SQLite's integers, which are signed."""
+    number = zlib.crc32(high) << 32 | zlib.crc32(low)
     return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def _filter_row(durable: int, part: EncodedFilters) -> tuple[int, int, bytes, int, bytes, int]:
+    scope, bits = part.scope, part.bits.tobytes()
+    return durable, scope.epoch, scope.profile, part.bits.shape[1], bits, _two_sums(scope.profile, bits)
+
+
+def _cursor_row(durable: int, cursor: Cursor) -> tuple[int, bytes, int]:
+    state = encode_cursor(cursor)
+    return durable, state, zlib.crc32(state)

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -18,9 +19,9 @@ from typing import TypeVar
 import numpy as np
 
 from secroute import limits
-from secroute.errors import DurableError, ForbiddenError, ProtocolError, QuotaError, SecrouteError
+from secroute.errors import DurableError, EngineError, ForbiddenError, ProtocolError, QuotaError, SecrouteError
 from secroute.opaque import EncodedFilters, Scope
-from secroute.router.config import Config
+from secroute.router.config import ClientRule, Config
 from secroute.router.durable_queue import DurableQueue, Entry
 from secroute.router.durables import DurableRegistry, DurableSubscription
 from secroute.router.scopes import ScopeTables
@@ -91,16 +92,24 @@ class Subscriptions:
         if not known and len(session.subscriptions) >= limits.SESSION_SUBSCRIPTIONS_MAX:
             raise QuotaError(f"{len(session.subscriptions)} subscriptions, the session's limit")
         old = [known[part.scope] for part in frame.filters if part.scope in known]
-        self._charge(session, sum(map(len, frame.filters)) - sum(map(len, old)))
-        await self._swap(session.endpoint, frame.filters, old)
+        more = sum(map(len, frame.filters)) - sum(map(len, old))
+        self._charge(session.owner, more, session.rule)
+        session.filters += more
+        session.widths.update({part.scope: part.bits.shape[1] for part in frame.filters})
+        try:
+            await self._swap(session.endpoint, frame.filters, old)
+        except SecrouteError:
+            self._filters[session.owner] -= more
+            session.filters -= more
+            raise
         session.subscriptions[frame.subscription] = {**known, **{part.scope: part for part in frame.filters}}
         return SubscribeResult(frame.request, frame.subscription)
 
-    def _charge(self, session: Session, more: int) -> None:
-        if more > 0 and self._filters[session.owner] + more > session.rule.filters_max:
-            raise QuotaError(f"{self._filters[session.owner] + more} filters, the limit is {session.rule.filters_max}")
-        self._filters[session.owner] += more
-        session.filters += more
+    def _charge(self, owner: str, more: int, rule: ClientRule) -> None:
+        """Count filters of an owner, those of durable subscriptions included."""
+        if more > 0 and self._filters[owner] + more > rule.filters_max:
+            raise QuotaError(f"{self._filters[owner] + more} filters, the limit is {rule.filters_max}")
+        self._filters[owner] += more
 
     async def _swap(
         self, endpoint: int, new: tuple[EncodedFilters, ...] | list[EncodedFilters], old: list[EncodedFilters]
@@ -111,8 +120,10 @@ class Subscriptions:
         self, endpoint: int, new: tuple[EncodedFilters, ...] | list[EncodedFilters], old: list[EncodedFilters]
     ) -> None:
         now = time.monotonic()
-        for part in new:
-            self._tables.get(part.scope, part.bits.shape[1], now).table.add(endpoint, part.bits)
+        # Every table first: a profile or a quota that refuses one scope must not leave the others half changed.
+        tables = [self._tables.get(part.scope, part.bits.shape[1], now) for part in new]
+        for table, part in zip(tables, new, strict=True):
+            table.table.add(endpoint, part.bits)
         for part in old:
             if len(part):
                 self._tables.get(part.scope, part.bits.shape[1], now).table.remove(endpoint, part.bits)
@@ -131,7 +142,7 @@ class Subscriptions:
                 raise ProtocolError(f"subscription {frame.subscription} is not durable")
             durable = await self._create(session, frame, asked)
         elif frame.filters:
-            await self._change(durable, frame.filters)
+            await self._change(durable, frame.filters, session.rule)
         if attached is None and asked is not None:
             self._attach(session, frame.subscription, durable, asked)
         return SubscribeResult(frame.request, frame.subscription, None, created, tuple(sorted(durable.filters)))
@@ -151,7 +162,14 @@ class Subscriptions:
         self._registry.next_number += 1
         durable = self.restore(row)
         _check_space(durable, frame.filters)
-        await self._in_thread(partial(self._store.put_durable, replace(row, filters=tuple(frame.filters))))
+        more = sum(map(len, frame.filters))
+        self._charge(session.owner, more, session.rule)
+        try:
+            await self._prepare(frame.filters)
+            await self._in_thread(partial(self._store.put_durable, replace(row, filters=tuple(frame.filters))))
+        except SecrouteError:
+            self._filters[session.owner] -= more
+            raise
         self._registry.add(durable)
         await self._swap(durable.endpoint, frame.filters, [])
         durable.filters = {part.scope.epoch: part for part in frame.filters}
@@ -165,6 +183,7 @@ class Subscriptions:
         durable = DurableSubscription(
             row.number, row.owner, row.name, row.space, row.shared, row.ack_timeout_ms, row.tries_max, queue
         )
+        self._filters[row.owner] += sum(map(len, row.filters))
         durable.next_sequence = row.cursor.next_sequence
         durable.gaps = {gap.number: gap for gap in row.gaps}
 
@@ -175,12 +194,27 @@ class Subscriptions:
         queue.on_finished = finished
         return durable
 
-    async def _change(self, durable: DurableSubscription, filters: tuple[EncodedFilters, ...]) -> None:
+    async def _prepare(self, filters: tuple[EncodedFilters, ...]) -> None:
+        """Make the tables (and pins) of new filters, so that what follows cannot be refused."""
+        now = time.monotonic()
+        for part in filters:
+            await self._in_thread(partial(self._tables.get, part.scope, part.bits.shape[1], now))
+
+    async def _change(
+        self, durable: DurableSubscription, filters: tuple[EncodedFilters, ...], rule: ClientRule
+    ) -> None:
         _check_space(durable, filters)
         merged = {**durable.filters, **{part.scope.epoch: part for part in filters}}
         row = replace(durable.row(), filters=tuple(merged.values()))
-        await self._in_thread(partial(self._store.put_durable, row))
         old = [durable.filters[part.scope.epoch] for part in filters if part.scope.epoch in durable.filters]
+        more = sum(map(len, filters)) - sum(map(len, old))
+        self._charge(durable.owner, more, rule)
+        try:
+            await self._prepare(filters)
+            await self._in_thread(partial(self._store.put_durable, row))
+        except SecrouteError:
+            self._filters[durable.owner] -= more
+            raise
         await self._swap(durable.endpoint, filters, old)
         durable.filters = merged
         self._registry.changed()
@@ -241,7 +275,8 @@ class Subscriptions:
         scopes = frame.scopes or tuple(known)
         old = [known[scope] for scope in scopes if scope in known]
         await self._swap(session.endpoint, [], old)
-        self._charge(session, -sum(map(len, old)))
+        self._charge(session.owner, -sum(map(len, old)), session.rule)
+        session.filters -= sum(map(len, old))
         left = {scope: part for scope, part in known.items() if scope not in scopes}
         if left:
             session.subscriptions[frame.subscription] = left
@@ -253,7 +288,8 @@ class Subscriptions:
             await self._delete(durable)
         elif frame.scopes:
             known = [durable.filters[s.epoch] for s in frame.scopes if s.epoch in durable.filters]
-            await self._change(durable, tuple(_nothing(part.scope, part.bits.shape[1]) for part in known))
+            nothing = tuple(_nothing(part.scope, part.bits.shape[1]) for part in known)
+            await self._change(durable, nothing, session.rule)
         else:
             self._detach(session, durable, None)
 
@@ -268,6 +304,7 @@ class Subscriptions:
             self._detach(self._sessions.get(number), durable, Problem.of(gone))
         await self._in_thread(partial(self._store.drop_durable, durable.number))
         await self._swap(durable.endpoint, [], list(durable.filters.values()))
+        self._filters[durable.owner] -= sum(map(len, durable.filters.values()))
         self._registry.remove(durable)
         queue = durable.queue
         dropped = queue.queued + queue.flying + queue.dead
@@ -278,15 +315,18 @@ class Subscriptions:
     async def forget_session(self, session: Session) -> None:
         """The session is over: its filters go, its durable subscriptions stay."""
         self.detach_all(session)
-        parts = [part for scopes in session.subscriptions.values() for part in scopes.values()]
         session.subscriptions.clear()
-        self._charge(session, -session.filters)
-        await self._in_thread(partial(self._remove_endpoint, session.endpoint, parts))
+        self._filters[session.owner] -= session.filters
+        session.filters = 0
+        # The control thread works in order: a change that is still under way there comes before this.
+        await self._in_thread(partial(self._remove_endpoint, session.endpoint, dict(session.widths)))
 
-    def _remove_endpoint(self, endpoint: int, parts: list[EncodedFilters]) -> None:
-        widths = {part.scope: part.bits.shape[1] for part in parts if len(part)}
+    def _remove_endpoint(self, endpoint: int, widths: dict[Scope, int]) -> None:
         for scope, words in widths.items():
-            self._tables.get(scope, words, time.monotonic()).table.remove_interface(endpoint)
+            known = self._tables.find(scope, words)
+            if known is not None:
+                with suppress(EngineError):  # it has no filters there any more
+                    known.table.remove_interface(endpoint)
 
 
 def _nothing(scope: Scope, words: int) -> EncodedFilters:

@@ -47,6 +47,7 @@ keys_max = 2000000
 sessions_max = 10000
 message_ttl_s_max = 2592000.0
 message_ttl_s_default = 0.0        # 0: messages do not expire
+epochs_max = 1024                  # epochs, of all spaces together, in use at a time
 epoch_idle_s = 3600.0              # an epoch nobody used for this long is dropped
 drain_s = 10                       # how long SIGTERM waits for clients to leave
 batch_linger_ms = 0.0              # wait this long for more messages before matching
