@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -81,16 +82,15 @@ def _new_file(path: Path) -> Path:
 
 
 def _save(path: Path, **arrays: Any) -> None:
-    """Write whole or not at all."""
+    """Write whole or not at all, and over nothing: a link, unlike a rename, fails where a file has appeared."""
     import numpy as np
 
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("xb") as out:
-            np.savez(out, **arrays)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as part:
+        np.savez(part, **arrays)
+        part.flush()
+        os.fsync(part.fileno())
+        os.chmod(part.name, 0o644)  # opaque: a router may read it
+        os.link(part.name, path)
 
 
 def run_messages(args: argparse.Namespace) -> int:
@@ -133,9 +133,9 @@ def run_predicates(args: argparse.Namespace) -> int:
         names += [{"row": first + i, "id": r.id, "interface": r.interface} for i, r in enumerate(chunk)]
         first += len(chunk)
     ids = np.frombuffer(os.urandom(first * limits.MESSAGE_ID_BYTES), np.uint8).reshape(first, -1)
-    _save(out, bits=np.concatenate(bits), ids=ids, owners=np.concatenate(owners))
     with os.fdopen(os.open(side, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as lines:
         lines.writelines(json.dumps(name, ensure_ascii=False) + "\n" for name in names)
+    _save(out, bits=np.concatenate(bits), ids=ids, owners=np.concatenate(owners))
     filters = sum(map(len, bits))
     emit_json({"predicates": first, "filters": filters, "bits": encoder.profile.bits, "side_file": side.name})
     return 0

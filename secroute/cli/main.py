@@ -49,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         importlib.import_module(GROUPS[words[0]][0]).configure(parser)
         args = parser.parse_args(words[1:])
-        return int(args.run(args))
+        status = int(args.run(args))
+        sys.stdout.flush()
+        return status
     except SecrouteError as error:
         sys.stderr.write(f"secroute: {error}\n")
         return 2
@@ -58,17 +60,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(f"secroute: this command needs the package {error.name!r}; install the extra that has it\n")
         return 2
+    except BrokenPipeError:
+        # Whoever read our output (head, a pager) has seen enough; the exit must not try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
         sys.stderr.write(f"secroute: {error}\n")
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    finally:
-        if not sys.stdout.closed:
-            sys.stdout.flush()
 
 
 if __name__ == "__main__":

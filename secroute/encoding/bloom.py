@@ -15,6 +15,9 @@ import numpy.typing as npt
 from secroute.opaque import Words
 
 PERSON = b"secroute-token-1"
+_BLOCK_BYTES = 1 << 18
+_LONG_GROUP = 32
+
 Digests = npt.NDArray[np.uint32]
 """``uint32[n, 16]``: the digest of each token as little-endian words."""
 
@@ -40,23 +43,41 @@ def positions(digests: Digests, bits: int, hashes: int) -> npt.NDArray[np.int64]
     return ((digests[:, :hashes].astype(np.uint64) * np.uint64(bits)) >> np.uint64(32)).astype(np.int64)
 
 
-def token_masks(digests: Digests, bits: int, hashes: int) -> Words:
-    """``uint64[n, bits / 64]``: the bits of each token."""
-    masks = np.zeros((len(digests), bits // 64), np.uint64)
-    where = positions(digests, bits, hashes)
-    rows = np.arange(len(digests))
-    for column in where.T:
-        # One hash at a time: within a column every row occurs once, so plain indexing loses nothing.
-        masks[rows, column >> 6] |= np.uint64(1) << (column & 63).astype(np.uint64)
-    return masks
+def set_groups(
+    where: npt.NDArray[np.int64], members: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], bits: int
+) -> Words:
+    """Row i has the bits ``where[members[offsets[i]:offsets[i + 1]]]``: scattered as bytes, then packed, by blocks."""
+    out = np.zeros((len(offsets) - 1, bits // 64), np.uint64)
+    block = max(64, _BLOCK_BYTES // bits)
+    for at in range(0, len(out), block):
+        edges = offsets[at : at + block + 1]
+        rows = np.repeat(np.arange(len(edges) - 1) * bits, np.diff(edges))
+        flags = np.zeros((len(edges) - 1) * bits, np.uint8)
+        flags[(rows[:, None] + where[members[edges[0] : edges[-1]]]).ravel()] = 1
+        packed = np.packbits(flags, bitorder="little").view("<u8")
+        out[at : at + block] = packed.reshape(-1, bits // 64)
+    return out
 
 
 def or_groups(masks: Words, members: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> Words:
-    """Row i is the OR of ``masks[members[offsets[i]:offsets[i + 1]]]`` (no bits for an empty group)."""
+    """Row i is the OR of ``masks[members[offsets[i]:offsets[i + 1]]]`` (no bits for an empty group).
+
+    The j-th members of a cache-sized block of rows are OR-ed in at once; rows of very many members go one by one.
+    """
     out = np.zeros((len(offsets) - 1, masks.shape[1]), np.uint64)
-    filled = np.flatnonzero(np.diff(offsets))
-    if len(filled):
-        out[filled] = np.bitwise_or.reduceat(masks[members], offsets[:-1][filled], axis=0)
+    counts = np.diff(offsets)
+    block = max(64, _BLOCK_BYTES // (8 * masks.shape[1]))
+    for at in range(0, len(out), block):
+        rows, sizes, starts = out[at : at + block], counts[at : at + block], offsets[at : at + block]
+        shared = min(int(sizes.min()), _LONG_GROUP)
+        for step in range(shared):
+            rows |= masks.take(members[starts[: len(rows)] + step], axis=0)
+        for step in range(shared, min(int(sizes.max()), _LONG_GROUP)):
+            some = np.flatnonzero(sizes > step)
+            rows[some] |= masks[members[starts[some] + step]]
+        for row in np.flatnonzero(sizes > _LONG_GROUP):
+            rest = members[starts[row] + _LONG_GROUP : starts[row] + sizes[row]]
+            rows[row] |= np.bitwise_or.reduce(masks[rest], axis=0)
     return out
 
 
@@ -78,8 +99,8 @@ class TokenBatch:
 
     def bits(self, bits: int, hashes: int) -> Words:
         """The Bloom filters of all records."""
-        masks = token_masks(self.digests, bits, hashes)
-        groups = or_groups(masks, self.group_tokens, self.group_offsets)
+        where = positions(self.digests, bits, hashes)
+        groups = set_groups(where, self.group_tokens, self.group_offsets, bits)
         return or_groups(groups, self.record_groups, self.record_offsets)
 
     def token_counts(self) -> npt.NDArray[np.int64]:

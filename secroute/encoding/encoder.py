@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ from secroute.encoding.hardening import apply_side
 from secroute.encoding.plan import NamedToken, Plan, closure, plan
 from secroute.encoding.profile import Profile
 from secroute.encoding.schema import NumberIndex, TextIndex
+from secroute.encoding.tdag import Tdag
 from secroute.errors import EmptyFilterError, HardeningError
 from secroute.opaque import EncodedFilters, Scope, Words
 
@@ -216,8 +217,8 @@ class Encoder:
                 _exact_tokens(table, name, [values[p][1] for p in plain], plain, found)
             if indexed and isinstance(index, NumberIndex):
                 _number_tokens(index, table, name, [values[p][1] for p in indexed], indexed, found)
-            elif indexed:
-                _listed_tokens(self.profile, table, name, [values[p][1] for p in indexed], indexed, found)
+            elif indexed and isinstance(index, TextIndex):
+                _text_tokens(index, table, name, [str(values[p][1]) for p in indexed], indexed, found)
         return np.concatenate(found.members), np.concatenate(found.groups), table
 
     # --- predicates ---
@@ -297,40 +298,70 @@ def _exact_tokens(table: _TokenTable, name: str, values: list[Value], places: li
     found.add(np.arange(first + 1, first + 1 + len(values)), where)
 
 
-def _listed_tokens(
-    profile: Profile, table: _TokenTable, name: str, values: list[Value], places: list[int], found: _Found
+def _known_tokens(
+    equality: bool, table: _TokenTable, name: str, values: list[Value], places: list[int], found: _Found
 ) -> None:
-    """Tokens found value by value: strings with an index."""
-    ids: dict[bytes, int] = {}
-    said: list[int] = []
-    whose: list[int] = []
-    for place, value in zip(places, values, strict=True):
-        for token in tokens.value_tokens(profile.schema, name, value):
-            said.append(ids.setdefault(token, len(ids)))
-            whose.append(place)
-    first = table.add(name, list(ids))
-    found.add(np.asarray(said, np.int64) + first, np.asarray(whose, np.int64))
+    """What an indexed attribute says besides its index: existence, and equality unless its schema leaves that out."""
+    if equality:
+        _exact_tokens(table, name, values, places, found)
+    else:
+        first = table.add(name, [tokens.EXISTENCE])
+        found.add(np.full(len(values), first, np.int64), np.asarray(places, np.int64))
+
+
+def _text_tokens(
+    index: TextIndex, table: _TokenTable, name: str, values: list[str], places: list[int], found: _Found
+) -> None:
+    """Tokens of strings with an index: step by step over all distinct values at once."""
+    where = np.asarray(places, np.int64)
+    _known_tokens(index.equality, table, name, list(values), places, found)
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    for make, ladder in ((tokens.prefix, index.prefixes), (tokens.suffix, index.suffixes)):
+        for step in ladder:
+            long = np.flatnonzero(lengths >= step)
+            cuts = [values[i][:step] if make is tokens.prefix else values[i][-step:] for i in long.tolist()]
+            ids = {cut: number for number, cut in enumerate(dict.fromkeys(cuts))}
+            first = table.add(name, [make(cut, step) for cut in ids])
+            found.add(np.fromiter((ids[cut] for cut in cuts), np.int64, len(cuts)) + first, where[long])
+    if index.qgram:
+        grams: dict[bytes, int] = {}
+        said = [[grams.setdefault(g, len(grams)) for g in tokens.qgrams(value, index.qgram)] for value in values]
+        first = table.add(name, list(grams))
+        flat, offsets = _rows(list(chain.from_iterable(said)), [len(each) for each in said])
+        found.add(flat + first, np.repeat(where, np.diff(offsets)))
+    if index.order_bytes:
+        buckets = np.asarray([index.bucket(value) for value in values], np.int64)
+        _span_tokens(index.tdag, tokens.text_spans, table, name, buckets, where, found)
 
 
 def _number_tokens(
     index: NumberIndex, table: _TokenTable, name: str, values: list[Value], places: list[int], found: _Found
 ) -> None:
-    """Tokens of numbers with a domain: level by level over all distinct values at once."""
-    where = np.asarray(places, np.int64)
-    if index.equality:
-        _exact_tokens(table, name, values, places, found)
-    else:
-        found.add(np.full(len(values), table.add(name, [tokens.EXISTENCE]), np.int64), where)
+    """Tokens of numbers with a domain."""
+    _known_tokens(index.equality, table, name, values, places, found)
     buckets = np.asarray([index.bucket(value) for value in values], np.int64)  # type: ignore[arg-type]
-    top = index.levels
-    for level in index.tdag.used:
+    _span_tokens(index.tdag, tokens.number_spans, table, name, buckets, np.asarray(places, np.int64), found)
+
+
+def _span_tokens(
+    tdag: Tdag,
+    make: Callable[[int, bool, npt.NDArray[np.int64]], list[bytes]],
+    table: _TokenTable,
+    name: str,
+    buckets: npt.NDArray[np.int64],
+    where: npt.NDArray[np.int64],
+    found: _Found,
+) -> None:
+    """Every node of a TDAG that contains a bucket: level by level over all buckets at once."""
+    top = tdag.levels
+    for level in tdag.used:
         half = (1 << level) >> 1
         inside = (buckets >= half) & (buckets < (1 << top) - half)
         for shifted in (False, True) if 0 < level < top else (False,):
             chosen = inside if shifted else slice(None)
             spans, inverse = np.unique((buckets[chosen] - (half if shifted else 0)) >> level, return_inverse=True)
             if len(spans):
-                first = table.add(name, tokens.number_spans(level, shifted, spans))
+                first = table.add(name, make(level, shifted, spans))
                 found.add(inverse + first, where[chosen])
 
 

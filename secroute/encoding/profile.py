@@ -26,6 +26,10 @@ IMPLIED = ("none", "existence", "coarser")
 _KEYS = {"version", "bits", "hashes", "implied", "cover_disjuncts", "hardening", "attributes"}
 
 
+ONE_TOKEN_RATE = 0.01
+"""False positives by chance of a filter of a single token, which a width chosen for a schema aims at."""
+
+
 def _whole(value: object, name: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ProfileError(f"{name} is a whole number from {low} to {high}, not {value!r}")
@@ -75,8 +79,12 @@ class Profile:
 
     @classmethod
     def for_schema(cls, schema: Schema, attributes: int = 10, hashes: int = 4) -> Profile:
-        """The narrowest profile that keeps the expected fill of a full message at or below one half."""
-        needed = hashes * schema_tokens(schema, attributes) / math.log(2)
+        """The narrowest profile under which a one-token filter passes at most one full message in a hundred by chance.
+
+        The fill of a full message stays at or below one half, however many hashes are chosen.
+        """
+        fill = min(0.5, ONE_TOKEN_RATE ** (1 / hashes))
+        needed = hashes * schema_tokens(schema, attributes) / -math.log1p(-fill)
         bits = max(limits.FILTER_BITS_MIN, math.ceil(needed / 64) * 64)
         return cls(bits=min(bits, limits.FILTER_BITS_MAX), hashes=hashes, schema=schema)
 

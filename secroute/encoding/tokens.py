@@ -45,7 +45,16 @@ def number_span(span: Span) -> bytes:
 
 def number_spans(level: int, shifted: bool, positions: npt.NDArray[np.int64]) -> list[bytes]:
     """``number_span`` of many nodes of one level, without making each one by itself."""
-    head, tails = _NUMBER_SPAN + _SPAN.pack(level, shifted, 0)[:2], positions.astype(">u8").tobytes()
+    return _spans(_NUMBER_SPAN, level, shifted, positions)
+
+
+def text_spans(level: int, shifted: bool, positions: npt.NDArray[np.int64]) -> list[bytes]:
+    """``text_span`` of many nodes of one level."""
+    return _spans(_TEXT_SPAN, level, shifted, positions)
+
+
+def _spans(kind: bytes, level: int, shifted: bool, positions: npt.NDArray[np.int64]) -> list[bytes]:
+    head, tails = kind + _SPAN.pack(level, shifted, 0)[:2], positions.astype(">u8").tobytes()
     return [head + tails[at : at + 8] for at in range(0, len(tails), 8)]
 
 
