@@ -90,6 +90,11 @@ TRIES_MAX = 1_000
 # --- overlay -----------------------------------------------------------------------------------------------------
 OVERLAY_ROUTERS_MAX = 4_096
 LINK_WEIGHT_MAX = 65_535
+STAMP_BYTES = 16  # names one state of the network
+LINK_NONCE_BYTES = 32
+PAGE_FILTERS_MAX = 1_024  # filters of one advertised page
+ORIGIN_PAGES_MAX = 16_384  # pages of one router
+TRANSFER_WINDOW = 256  # batches that may be on a link without an answer
 SIM_RECEIVERS_MAX = 1_000_000
 SIM_MESSAGES_MAX = 1_000_000
 

@@ -33,6 +33,8 @@ class LinkState:
     sequence: int
     links: tuple[tuple[bytes, int], ...]
     """(neighbour's id, weight), ids ascending."""
+    changed: int
+    """The sequence number with which the links last changed: a mere refresh does not make another network."""
     signature: bytes
 
     @property
@@ -46,6 +48,8 @@ class LinkState:
             raise LimitError(f"{len(self.links)} links of one router, at most {limits.ROUTER_LINKS_MAX}")
         if not 1 <= self.sequence <= limits.SEQUENCE_MAX:
             raise LinkStateError(f"sequence number {self.sequence} is outside 1..{limits.SEQUENCE_MAX}")
+        if not 1 <= self.changed <= self.sequence:
+            raise LinkStateError(f"links that changed at {self.changed} cannot be told of at {self.sequence}")
         ids = [neighbour for neighbour, _ in self.links]
         if ids != sorted(set(ids)) or any(len(i) != limits.ROUTER_ID_BYTES for i in ids):
             raise LinkStateError("the links of a router must name different ids of the right length, ascending")
@@ -53,21 +57,23 @@ class LinkState:
             raise LinkStateError(f"weights must be 1..{limits.LINK_WEIGHT_MAX}")
         try:
             key = Ed25519PublicKey.from_public_bytes(self.public_key)
-            key.verify(self.signature, _signed_bytes(self.public_key, self.sequence, self.links))
+            key.verify(self.signature, _signed_bytes(self.public_key, self.sequence, self.changed, self.links))
         except (InvalidSignature, ValueError):
             raise LinkStateError(f"link state of router {self.router.hex()} is not signed by it") from None
 
 
-def _signed_bytes(public_key: bytes, sequence: int, links: tuple[tuple[bytes, int], ...]) -> bytes:
+def _signed_bytes(public_key: bytes, sequence: int, changed: int, links: tuple[tuple[bytes, int], ...]) -> bytes:
     body = b"".join(neighbour + struct.pack("<I", weight) for neighbour, weight in links)
-    return b"secroute/link-state/1" + public_key + struct.pack("<QI", sequence, len(links)) + body
+    return b"secroute/link-state/1" + public_key + struct.pack("<QQI", sequence, changed, len(links)) + body
 
 
-def sign(key: Ed25519PrivateKey, sequence: int, links: dict[bytes, int]) -> LinkState:
-    """A signed link state."""
+def sign(key: Ed25519PrivateKey, sequence: int, links: dict[bytes, int], changed: int = 0) -> LinkState:
+    """A signed link state; ``changed`` is the present sequence number unless it only refreshes an older one."""
     public = key.public_key().public_bytes_raw()
     ordered = tuple(sorted(links.items()))
-    return LinkState(public, sequence, ordered, key.sign(_signed_bytes(public, sequence, ordered)))
+    changed = changed or sequence
+    signature = key.sign(_signed_bytes(public, sequence, changed, ordered))
+    return LinkState(public, sequence, ordered, changed, signature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,9 @@ class LinkStates:
 
     def _originate(self, now: float) -> list[Effect]:
         self._sequence += 1
-        state = sign(self._key, self._sequence, self._links)
+        before = self._states.get(self.router)
+        same = before is not None and dict(before[0].links) == self._links
+        state = sign(self._key, self._sequence, self._links, before[0].changed if before and same else 0)
         self._states[self.router] = (state, now)
         self._seen[self.router] = self._sequence
         return [SaveSequence(self._sequence), *(Send(to, state) for to in sorted(self._links))]
@@ -204,6 +212,30 @@ class LinkStates:
         """Edges that both ends name; where they disagree about the weight, the higher one counts at both."""
         said = {(router, other): w for router, (state, _) in self._states.items() for other, w in state.links}
         return {(a, b): max(w, said[b, a]) for (a, b), w in said.items() if a < b and (b, a) in said}
+
+    def states(self) -> list[LinkState]:
+        """Every live record, this router's own among them."""
+        return [state for state, _ in self._states.values()]
+
+    def reachable(self) -> frozenset[bytes]:
+        """This router, and whoever can be reached over edges that both ends name."""
+        around: dict[bytes, list[bytes]] = {}
+        for a, b in self._edges:
+            around.setdefault(a, []).append(b)
+            around.setdefault(b, []).append(a)
+        found, pending = {self.router}, [self.router]
+        while pending:
+            for other in around.get(pending.pop(), ()):
+                if other not in found:
+                    found.add(other)
+                    pending.append(other)
+        return frozenset(found)
+
+    def stamp(self) -> bytes:
+        """Names this network: two routers with the same stamp have the same trees. No stamp ever comes again."""
+        told = sorted((router, self._states[router][0].changed) for router in self.reachable() & self._states.keys())
+        body = b"".join(router + struct.pack("<Q", changed) for router, changed in told)
+        return hashlib.blake2b(body, digest_size=limits.STAMP_BYTES, person=b"secroute-stamp").digest()
 
     def graph(self) -> Graph:
         """The network as far as this router knows it: routers with a live record, edges that both ends name."""
