@@ -198,6 +198,10 @@ class Pipeline:
             groups = list(self._matched)
             self._matched.clear()
             acks, confirm = self._host.take_acks()
+            if not groups and not acks:
+                confirm()
+                self._committing = False
+                continue
             began = time.monotonic()
             unix_ms = time.time_ns() // 1_000_000
             done = await loop.run_in_executor(self._store_thread, self._committer.commit, groups, acks, unix_ms)

@@ -195,7 +195,8 @@ class Queues:
                 durable.wake()
         if frame.request:
             session.ack_request = max(session.ack_request, frame.request)
-        self.commit_soon()
+        if frame.request or frame.subscription:
+            self.commit_soon()
         if frame.credit_messages or frame.credit_bytes:
             self.credit(session, Credit(frame.subscription, frame.credit_messages, frame.credit_bytes))
 
