@@ -103,3 +103,6 @@ BDD_NODES_MAX = 100_000  # of one subscription
 BDD_STEP_NODES_MAX = 4_000_000  # worst case of one AND or OR: the product of the sizes of its operands
 ROUTER_LINKS_MAX = 1_024
 LINK_FILTERS_MAX = 1_000_000  # advertised filters that one neighbour may make a router keep
+
+# engine
+TABLE_FILTERS_MAX = 2**27  # filters of one forwarding table

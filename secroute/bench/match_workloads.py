@@ -6,7 +6,8 @@ how often tokens are shared matters to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from secroute.engine.dedupe import store_once
 from secroute.errors import InputError
 from secroute.opaque import Words
 
+TAG_WORKLOADS = ("uniform", "zipf")
 VOCABULARY = 100_000
 TAG_HASHES = 7
 FILTER_TAGS = (3, 5)
@@ -30,6 +32,7 @@ _SLOTS_A_NAME = 1 << 20  # token numbers of one attribute name
 
 Rng = np.random.Generator
 Tokens = npt.NDArray[np.int64]
+Draw = Callable[[tuple[int, int]], Tokens]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,10 @@ class Workload:
     filters: Words
     interfaces: npt.NDArray[np.int64]
     messages: Words
+
+    def one_filter_per_interface(self) -> Workload:
+        """The same filters, each on an interface of its own."""
+        return replace(self, interfaces=np.arange(len(self.filters)))
 
 
 def tag_workload(kind: str, count: int, bits: int, messages: int, seed: int) -> Workload:
@@ -55,7 +62,7 @@ def tag_workload(kind: str, count: int, bits: int, messages: int, seed: int) -> 
     return Workload(filters, rng.integers(0, TAG_INTERFACES, count), text)
 
 
-def _tag_source(kind: str, rng: Rng):  # type: ignore[no-untyped-def]
+def _tag_source(kind: str, rng: Rng) -> Draw:
     if kind == "uniform":
         return lambda shape: rng.integers(0, VOCABULARY, shape)
     weights = 1.0 / np.arange(1, VOCABULARY + 1)
@@ -63,7 +70,7 @@ def _tag_source(kind: str, rng: Rng):  # type: ignore[no-untyped-def]
     return lambda shape: np.minimum(np.searchsorted(cumulative, rng.random(shape)), VOCABULARY - 1)
 
 
-def _distinct_filters(count: int, bits: int, draw, rng: Rng, seed: int) -> tuple[Tokens, Words]:  # type: ignore[no-untyped-def]
+def _distinct_filters(count: int, bits: int, draw: Draw, rng: Rng, seed: int) -> tuple[Tokens, Words]:
     """Draw filters until ``count`` of them differ in their bits."""
     tags = np.zeros((0, FILTER_TAGS[1]), np.int64)
     filters = np.zeros((0, bits // 64), np.uint64)
@@ -78,9 +85,7 @@ def _distinct_filters(count: int, bits: int, draw, rng: Rng, seed: int) -> tuple
     return tags[:count], np.ascontiguousarray(filters[:count])
 
 
-def paper_workload(
-    count: int, bits: int, fill: float, messages: int, seed: int, *, one_filter_per_interface: bool
-) -> Workload:
+def paper_workload(count: int, bits: int, fill: float, messages: int, seed: int) -> Workload:
     """The SIGCOMM workload as the default profile encodes it: wide and sparse filters, messages ``fill`` full."""
     if not 0 < fill < 1:
         raise InputError(f"fill must lie between 0 and 1, not {fill}")
@@ -91,7 +96,7 @@ def paper_workload(
         filters = np.concatenate([filters, more])
         filters = filters[store_once(filters, np.zeros(len(filters), np.int32))[0]]
     filters = np.ascontiguousarray(filters[:count])
-    interfaces = np.arange(count) if one_filter_per_interface else rng.integers(0, PAPER_INTERFACES, count)
+    interfaces = rng.integers(0, PAPER_INTERFACES, count)
     tokens = _paper_messages(messages, rng)
     wanted = int(np.log1p(-fill) / np.log1p(-1 / bits) / PAPER_HASHES)  # tokens of a message that is so full
     present = (tokens >= 0).sum(axis=1)

@@ -39,6 +39,7 @@ def scan_columns(
     """Match a batch against ``columns`` (``uint64[W * padded]``, word after word; padding has all bits set)."""
     count, words = bits.shape
     padded = columns.size // words
+    end = (rows + LANES - 1) // LANES * LANES
     offsets = np.zeros(count + 1, np.int64)
     out = np.empty(count + 16, np.int64)
     used = 0
@@ -46,10 +47,10 @@ def scan_columns(
     for number in range(count):
         message = bits[number]
         low, now, left = begin_message(message, number, stamp, gate, limit)
-        start = np.int64(0)
+        start = 0
         while left > 0:
-            start = _next_candidate(columns, start, padded, ~message[0])
-            if start == padded:
+            start = _next_candidate(columns, start, end, ~message[0])
+            if start == end:
                 break
             hits = included8(columns, start, ~message[0])
             word = 1
@@ -94,7 +95,7 @@ def scan_rows(
     ticks: Ints,
 ) -> tuple[Ints, Ints]:  # fmt: skip
     """Match a batch against the first ``rows`` of ``filters`` (``uint64[n, W]``)."""
-    count, words = bits.shape
+    count = len(bits)
     offsets = np.zeros(count + 1, np.int64)
     out = np.empty(count + 16, np.int64)
     used = 0
@@ -102,7 +103,7 @@ def scan_rows(
     for number in range(count):
         absent = ~bits[number]
         low, now, left = begin_message(bits[number], number, stamp, gate, limit)
-        row = np.int64(0)
+        row = 0
         while left > 0:
             row = _next_match(filters, row, rows, absent)
             if row == rows:

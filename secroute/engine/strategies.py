@@ -9,7 +9,7 @@ from secroute.engine.types import Dense, Matcher
 from secroute.errors import EngineError
 from secroute.opaque import Words
 
-ENGINES = ("auto", "reference", "scan", "counting", "tree")
+ENGINES = ("auto", "reference", "scan", "scan-rows", "counting", "tree")
 ROUNDS_DEFAULT = 10  # the paper's choice
 _SMALL_TABLE = 2_000  # below this a scan is over before a tree has been descended
 
@@ -55,7 +55,7 @@ def make_matcher(engine: str, filters: Words, interfaces: Dense, count: int, mes
         return TreeMatcher(filters, interfaces, count, messages)
     from secroute.engine.scan import ScanMatcher
 
-    return ScanMatcher(filters, interfaces, count)
+    return ScanMatcher(filters, interfaces, count, layout="rows" if engine == "scan-rows" else "columns")
 
 
 def require_compiler() -> None:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
+from secroute import limits
 from secroute.engine.dedupe import expand, store_once
 from secroute.engine.determinants import SelectivityTable, determinants, selectivity
 from secroute.engine.strategies import check_engine, check_rounds, choose_engine, choose_rounds, make_matcher
@@ -29,7 +30,7 @@ from secroute.engine.types import (
     check_width,
     resolve_allowed,
 )
-from secroute.errors import EngineError
+from secroute.errors import EngineError, LimitError
 from secroute.opaque import Words
 
 _THREADS_MAX = 64
@@ -49,7 +50,8 @@ class ForwardingTable:
         """Every interface id, ascending."""
         self.rounds = len(table.bits)
         """Selectivity rounds that are applied: as many as asked for and useful."""
-        self._matcher = matcher
+        self.matcher = matcher
+        """The strategy; measurements ask it directly."""
         self._selectivity = table
         self._copies = copies
         self._rows = rows
@@ -70,6 +72,8 @@ class ForwardingTable:
         filters = check_filters(filters, match_all=match_all)
         if messages is not None:
             messages = check_width(messages, filters.shape[1], "sample messages")
+        if len(filters) > limits.TABLE_FILTERS_MAX:
+            raise LimitError(f"{len(filters)} filters, at most {limits.TABLE_FILTERS_MAX} in one table")
         ids, dense = np.unique(check_interfaces(interfaces, len(filters)), return_inverse=True)
         owners = dense.reshape(-1).astype(np.int32)
         copies = None
@@ -96,7 +100,7 @@ class ForwardingTable:
     def nbytes(self) -> int:
         """Bytes that the table holds."""
         copies = 0 if self._copies is None else sum(array.nbytes for array in self._copies)
-        return self._matcher.nbytes + self._selectivity.nbytes + self.interfaces.nbytes + copies
+        return self.matcher.nbytes + self._selectivity.nbytes + self.interfaces.nbytes + copies
 
     @property
     def bytes_per_filter(self) -> float:
@@ -111,11 +115,14 @@ class ForwardingTable:
         """
         bits = check_width(bits, self.words, "messages")
         self._check_live(live)
-        mode, starts, ids = resolve_allowed(allowed, self.interfaces, len(bits))
-        gate = Gate(mode, starts, ids, *self._selectivity)
-        matcher = self._matcher
+        gate = self.gate(len(bits), allowed)
+        matcher = self.matcher
         found = _in_threads(lambda a, b: matcher.interfaces(bits[a:b], live, gate.part(a, b)), len(bits), threads)
         return Csr(found.offsets, self.interfaces[found.values])
+
+    def gate(self, count: int, allowed: Allowed = None) -> Gate:
+        """What is settled about interfaces before ``count`` messages are matched: for strategies asked directly."""
+        return Gate(*resolve_allowed(allowed, self.interfaces, count), *self._selectivity)
 
     def match_filters(self, bits: Words, *, threads: int = 1, limit: int = NO_LIMIT, live: Counts = ALL_LIVE) -> Csr:
         """The filter rows (as given to :meth:`build`, duplicates included) that match each message, no short cuts.
@@ -126,7 +133,7 @@ class ForwardingTable:
         self._check_live(live)
         if limit < 1:
             raise EngineError(f"limit must be at least 1, not {limit}")
-        matcher = self._matcher
+        matcher = self.matcher
         found = _in_threads(lambda a, b: matcher.filters(bits[a:b], live, limit), len(bits), threads)
         return found if self._copies is None else expand(found, self._copies)
 
