@@ -21,7 +21,8 @@ ENCODED = "id string, attributes string, names int, size int, bits binary"
 FILTERS = "row long, bits binary, block int"
 
 
-def _binary(bits: Any) -> pa.Array:
+def binary(bits: Any) -> pa.Array:
+    """Encoded bits as a binary column."""
     width = bits.shape[1] * 8
     data = np.ascontiguousarray(bits).tobytes()
     return pa.array([data[at : at + width] for at in range(0, len(data), width)], pa.binary())
@@ -44,7 +45,7 @@ def encode_messages(key_path: str, profile: bytes, seed: int) -> Any:
             own = message_seed(token_keys(key_path, profile).hardening_key(), seed, f"{batch.column('id')[0]}")
             bits = here.encode_messages(attributes, own)
             columns = [batch.column(name) for name in ("id", "attributes", "names", "size")]
-            yield pa.RecordBatch.from_arrays([*columns, _binary(bits)], ["id", "attributes", "names", "size", "bits"])
+            yield pa.RecordBatch.from_arrays([*columns, binary(bits)], ["id", "attributes", "names", "size", "bits"])
 
     return run
 
@@ -60,7 +61,7 @@ def encode_predicates(key_path: str, profile: bytes) -> Any:
             rows = np.asarray(batch.column("row"))[owners]
             blocks = np.asarray(batch.column("block"))[owners]
             yield pa.RecordBatch.from_arrays(
-                [pa.array(rows), _binary(bits), pa.array(blocks, pa.int32())], ["row", "bits", "block"]
+                [pa.array(rows), binary(bits), pa.array(blocks, pa.int32())], ["row", "bits", "block"]
             )
 
     return run

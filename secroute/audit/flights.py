@@ -10,7 +10,9 @@ import importlib.util
 import io
 import random
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from secroute.content import And, Constraint, Message, Node, Op, Or, Value
@@ -84,12 +86,17 @@ def messages(limit: int | None = None) -> Iterator[Message]:
             yield Message(attributes, id=f"f{number}")
 
 
+@lru_cache(maxsize=2)
+def _every(step: int) -> tuple[Mapping[str, Value], ...]:
+    return tuple(message.attributes for message in islice(messages(), 0, None, step))
+
+
 def predicates(
     count: int, interfaces: int = 200, seed: int = 20130101, sample: int = 20_000
 ) -> Iterator[PredicateRecord]:
     """What travellers, airlines and airports would subscribe to, with the values of actual flights."""
     draw = random.Random(seed)
-    flights = [message.attributes for message in messages(RECORDS)][:: max(1, RECORDS // sample)]
+    flights = _every(max(1, RECORDS // sample))
     for number in range(count):
         parts = [_conjunction(draw, draw.choice(flights)) for _ in range(2 if draw.random() < 0.1 else 1)]
         node = parts[0] if len(parts) == 1 else Or(tuple(parts))

@@ -54,18 +54,21 @@ def operators(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def predictions(rows: Sequence[dict[str, Any]], messages: int) -> str:
-    """Predicted against observed match rate, one dot a predicate."""
+    """Predicted against observed share of false positives, one dot a predicate."""
     canvas, axes = _axes(height=4.2)
     floor = 0.3 / messages
-    observed = [max(floor, r["encoded"] / messages) for r in rows]
     axes.plot([floor, 1], [floor, 1], color=SOFT, lw=1)
-    for key, colour, label in (
-        ("independent", WARM, "textbook (independent bits)"),
-        ("measured", ACCENT, "measured frequencies and co-occurrence"),
-    ):
-        axes.scatter([max(floor, r[key]) for r in rows], observed, s=7, color=colour, alpha=0.45, lw=0, label=label)
+    sets = (
+        ("textbook", None, WARM, "textbook (independent bits)", 6, 0.25),
+        ("expected", False, ACCENT, "attributes multiplied, dependent", 6, 0.3),
+        ("expected", True, "#1b7f4d", "attributes multiplied, independence holds", 12, 0.9),
+    )
+    for key, wanted, colour, label, size, alpha in sets:
+        these = [r for r in rows if wanted is None or r["holds"] is wanted]
+        x, y = ([max(floor, r[name]) for r in these] for name in (key, "observed"))
+        axes.scatter(x, y, s=size, color=colour, alpha=alpha, lw=0, label=label)
     axes.set(xscale="log", yscale="log", xlabel="predicted share of messages", ylabel="observed share")
-    axes.legend(frameon=False, loc="upper left")
+    axes.legend(frameon=False, loc="upper left", fontsize=8)
     return _svg(canvas)
 
 

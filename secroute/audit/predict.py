@@ -2,7 +2,7 @@
 
 TRUSTED side. One job merges the state of the messages' bits (in workers, not on the driver), a second predicts every
 filter from it. The first prediction is the textbook's (independent, equally likely bits); the second uses measured
-frequencies and co-occurrence. Where both agree, independence holds.
+frequencies and co-occurrence; the third (``marginals``) multiplies attributes, and says where they are independent.
 """
 
 from __future__ import annotations
@@ -99,29 +99,63 @@ def run_predictions(spark: Any, filters: str, state_path: str, words: int) -> An
     )
 
 
-def agreement(joined: Any, messages: int) -> dict[str, Any]:
-    """How the predictions fare: means beside the observed mean, and how many predicates fall inside their interval.
-
-    Independence is taken to hold where the two predictions differ by less than a factor 1.25; there a predicate's
-    encoded matches should lie within four standard deviations (plus a tenth, for the error of the estimate itself).
-    """
+def joined(spark: Any, folders: Any, expected: str | None, messages: int) -> Any:
+    """Every predicate with its counts and its predicted shares of false positives, by each kind of prediction."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-    rate = F.col("encoded") / F.lit(messages)
-    ratio = F.col("measured") / F.greatest(F.col("independent"), F.lit(1e-12))
-    holds = (ratio < 1.25) & (ratio > 0.8)
-    wide = 4 * F.sqrt(F.col("measured") / messages) + 0.1 * F.col("measured") + 1 / messages
-    inside = F.abs(rate - F.greatest(F.col("measured"), F.col("exact") / messages)) <= wide
-    row = joined.agg(
-        F.avg(rate).alias("observed"),
-        F.avg("independent").alias("independent"),
-        F.avg("measured").alias("measured"),
-        F.sum(holds.cast("int")).alias("where_independent"),
-        F.sum((holds & inside).cast("int")).alias("inside_where_independent"),
-        F.sum(inside.cast("int")).alias("inside"),
+    counted, predicted = (spark.read.parquet(folders.table(name)) for name in ("predicates", "predicted"))
+    counted = counted.join(predicted, "row")
+    if expected:
+        counted = counted.join(spark.read.parquet(expected), "row", "left")
+    else:
+        empty = {"expected": "double", "expected_low": "double", "expected_high": "double", "holds": "boolean"}
+        counted = counted.withColumns({name: F.lit(None).cast(kind) for name, kind in empty.items()})
+    exact = F.col("exact") / messages
+    return counted.withColumns(
+        {
+            "observed": (F.col("encoded") - F.col("exact")) / messages,
+            "textbook": F.col("independent") * (1 - exact),
+            "bits": F.greatest(F.col("measured") - exact, F.lit(0.0)),
+            "inside": F.expr(f"(encoded - exact) / {messages} between expected_low and expected_high"),
+        }
+    )
+
+
+def agreement(frame: Any) -> dict[str, Any]:
+    """How the predictions fare against the observed share of false positives, overall and where independence holds."""
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+    def mean(name: str, where: Any = None) -> Any:
+        return F.avg(F.when(where, F.col(name)) if where is not None else F.col(name))
+
+    known, holds = F.col("expected").isNotNull(), F.col("holds")
+    row = frame.agg(
         F.count("*").alias("predicates"),
-        F.corr(F.log(F.greatest(rate, F.lit(1e-7))), F.log(F.greatest("measured", F.lit(1e-7)))).alias(
-            "log_correlation"
+        *(mean(name).alias(name) for name in ("observed", "textbook", "bits")),
+        F.sum(known.cast("int")).alias("with_attributes"),
+        mean("expected").alias("attributes"),
+        mean("observed", known).alias("observed_with_attributes"),
+        F.sum(F.col("inside").cast("int")).alias("inside"),
+        F.sum(holds.cast("int")).alias("where_independent"),
+        F.sum((holds & F.col("inside")).cast("int")).alias("inside_where_independent"),
+        *(
+            mean(name, holds).alias(f"{alias}_where_independent")
+            for name, alias in (("observed", "observed"), ("expected", "predicted"), ("expected_low", "low"),
+                                ("expected_high", "high"))
         ),
-    ).first()
+    ).first()  # fmt: skip
     return dict(row.asDict())
+
+
+def calibration(frame: Any) -> list[dict[str, Any]]:
+    """Predicates in classes of their expected rate (two a decade), where independence holds and where it does not."""
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+    classes = frame.where("expected > 0").withColumn("class", F.floor(2 * F.log10("expected")))
+    rows = classes.groupBy("holds", "class").agg(
+        F.count("*").alias("predicates"),
+        F.avg("expected").alias("expected"),
+        F.avg("observed").alias("observed"),
+        F.avg(F.col("inside").cast("double")).alias("inside"),
+    )
+    return [row.asDict() for row in rows.orderBy(F.desc("holds"), "class").collect()]

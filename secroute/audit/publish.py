@@ -25,12 +25,12 @@ def publish(audit: Audit, policy: dict[str, Any]) -> dict[str, Any]:
     """Write the verdict and the report; returns what the command prints."""
     folders, spark = audit.folders, audit.spark
     predicates = spark.read.parquet(folders.table("predicates"))
-    joined = predicates.join(spark.read.parquet(folders.table("predicted")), "row")
+    joined = audit.predictions().select("observed", "textbook", "expected", "holds").where("expected is not null")
     tables = {
         "costly": _top(predicates, "false"),
         "interfaces": _top(spark.read.parquet(folders.table("interfaces")), "bytes"),
         "operators": _top(spark.read.parquet(folders.table("operators")), "fpr", 100),
-        "scatter": [r.asDict() for r in joined.select("encoded", "independent", "measured").limit(SCATTER).collect()],
+        "scatter": [r.asDict() for r in joined.limit(SCATTER).collect()],
     }
     variant = configured_variant(audit)
     verdict = judge(audit.found, policy, variant)

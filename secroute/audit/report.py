@@ -190,6 +190,36 @@ def _sweep(found: dict[str, Any]) -> str:
     return "<h2>Other parameters</h2>" + plots.sweep(rows, front) + _table(head, body, (0, 1, 4, 5, 6))
 
 
+def _prediction(found: dict[str, Any], scatter: Sequence[dict[str, Any]], messages: int) -> str:
+    p = found["prediction"]
+    text = (
+        f"<p>Mean share of messages that a predicate gets for nothing: observed {percent(p['observed'])}; textbook "
+        f"(independent bits) {percent(p['textbook'])}; from measured bits {percent(p['bits'])}"
+    )
+    if p["with_attributes"]:
+        text += f"; from attributes taken one by one {percent(p['attributes'])} (observed on those predicates: {percent(p['observed_with_attributes'])})"
+    text += ". The textbook forgets messages that match in part: where one condition is true, only the others must be hit by accident.</p>"
+    if p["where_independent"]:
+        text += (
+            f"<p>Independence was measured to hold, within 10 % for every pair of attributes, for {p['where_independent']:,} "
+            f"predicates: <b>{p['inside_where_independent']:,} of them were observed inside their predicted interval</b>; their mean "
+            f"is {percent(p['observed_where_independent'])}, predicted {percent(p['predicted_where_independent'])} "
+            f"({percent(p['low_where_independent'])} to {percent(p['high_where_independent'])}).</p>"
+        )
+    rows = [
+        (
+            "yes" if r["holds"] else "no",
+            f"{r['predicates']:,}",
+            percent(r["expected"]),
+            percent(r["observed"]),
+            f"{r['inside']:.0%}",
+        )
+        for r in found["calibration"]
+    ]
+    head = ("independent", "predicates", "predicted", "observed", "inside their interval")
+    return text + (plots.predictions(scatter, messages) + _table(head, rows, (1, 2, 3, 4)) if rows else "")
+
+
 def render(
     found: dict[str, Any],
     tables: dict[str, list[dict[str, Any]]],
@@ -220,7 +250,6 @@ def render(
         )
         for r in tables["operators"]
     ]
-    p = found["prediction"]
     profile = identity["profile"]
     hardening = ", ".join(h["name"] for h in profile["hardening"]) or "none"
     parts = [
@@ -236,11 +265,7 @@ def render(
         plots.operators(tables["operators"]),
         _table(("operator", "predicates", "rate", "95 % interval"), ops, (1, 2, 3)),
         "<h2>Predicted and observed</h2>",
-        f"<p>Mean match rate of encoded predicates: observed {percent(p['observed'])}; textbook prediction "
-        f"{percent(p['independent'])}; from measured bits {percent(p['measured'])}. Real messages share values, so their bits "
-        f"are not independent, and the textbook is too hopeful. Inside the measured prediction's interval: {p['inside']:,} of "
-        f"{p['predicates']:,} predicates; where independence holds, {p['inside_where_independent']} of {p['where_independent']}.</p>",
-        plots.predictions(tables["scatter"], messages),
+        _prediction(found, tables["scatter"], messages),
         _leakage(found, variant),
         _sweep(found),
         "<h2>Predicates that cost most</h2>",

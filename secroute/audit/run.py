@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secroute.audit import corpus, encode, fpr, leakage, predict, stages, sweep
+from secroute.audit import corpus, encode, fpr, leakage, marginals, predict, stages, sweep
 from secroute.audit.keys import worker_key_file
 from secroute.encoding.profile import Profile
 from secroute.errors import AuditError
@@ -96,15 +96,24 @@ class Audit:
         profile = plan.profile.to_bytes()
         good = spark.read.parquet(folders.messages).where("error is null")
         frame = good.mapInArrow(encode.encode_messages(key_path, profile, plan.seed), encode.ENCODED)
-        # Bits and filters must come from one key: if only one of the two stages is whole, both are made again.
-        if folders.done(folders.encoded) != folders.done(folders.filters):
-            (Path(folders.encoded) / "_SUCCESS").unlink(missing_ok=True)
-            (Path(folders.filters) / "_SUCCESS").unlink(missing_ok=True)
+        made = [folders.encoded, folders.filters, *([folders.parts] if self.by_attributes else [])]
+        # All bits must come from one key: if only some of these stages are whole, all are made again.
+        if len({folders.done(path) for path in made}) > 1:
+            for path in made:
+                (Path(path) / "_SUCCESS").unlink(missing_ok=True)
         stages.stage(folders, folders.encoded, _writer(frame, folders.encoded), self.say)
         checked = spark.read.parquet(folders.predicates).select("predicate", "row", "block")
         rows = checked.mapInArrow(encode.encode_predicates(key_path, profile), encode.FILTERS)
         write = rows.repartition("block").write.partitionBy("block")
         stages.stage(folders, folders.filters, lambda: write.parquet(folders.filters), self.say)
+        if self.by_attributes:
+            share = marginals.sample(
+                checked, self.found["predicates"]["records"], marginals.SAMPLE_PREDICATES, plan.seed
+            )
+            cut = share.select("row", "predicate").mapInArrow(marginals.factor, marginals.FACTORS)
+            stages.stage(folders, folders.factors, _writer(cut, folders.factors), self.say)
+            parts = marginals.run_parts(spark, folders.factors, key_path, profile)
+            stages.stage(folders, folders.parts, _writer(parts, folders.parts), self.say)
 
     def blocks(self) -> list[int]:
         """The blocks there are."""
@@ -158,16 +167,38 @@ class Audit:
         plan, folders, spark = self.plan, self.folders, self.spark
         words, messages = plan.profile.words, self.found["messages"]["records"]
         state, predicted = folders.table("bit_state"), folders.table("predicted")
-        stages.stage(
-            folders, state, _writer(predict.run_states(spark, folders.encoded, words, messages), state), self.say
-        )
+        frame = predict.run_states(spark, folders.encoded, words, messages)
+        stages.stage(folders, state, _writer(frame, state), self.say)
         frame = predict.run_predictions(spark, folders.filters, state, words)
         stages.stage(folders, predicted, _writer(frame, predicted), self.say)
-        counted = spark.read.parquet(folders.table("predicates"))
-        joined = counted.join(spark.read.parquet(predicted), "row")
-        self.found["prediction"] = predict.agreement(joined, messages)
+        if self.by_attributes:
+            self._expect(messages)
+        joined = self.predictions()
+        self.found["prediction"] = predict.agreement(joined)
+        self.found["calibration"] = predict.calibration(joined)
         summary: dict[str, Any] = self.found["prediction"]
         return summary
+
+    @property
+    def by_attributes(self) -> bool:
+        """Whether filters are made of their attributes' parts: dropping bits by filter leaves no such parts."""
+        return not any(hardening.name == "drop" for hardening in self.plan.profile.hardening)
+
+    def predictions(self) -> Any:
+        """Every predicate with its counts and predictions."""
+        expected = self.folders.table("expected") if self.by_attributes else None
+        return predict.joined(self.spark, self.folders, expected, self.found["messages"]["records"])
+
+    def _expect(self, messages: int) -> None:
+        """False positives expected from single attributes, measured on a sample of the messages."""
+        plan, folders, spark = self.plan, self.folders, self.spark
+        shares, expected = folders.table("attribute_shares"), folders.table("expected")
+        encoded = spark.read.parquet(folders.encoded).select("attributes", "bits")
+        some = marginals.sample(encoded, messages, marginals.SAMPLE_MESSAGES, plan.seed)
+        frame = marginals.run_shares(some, folders.factors, folders.parts, plan.profile.words, plan.engine)
+        stages.stage(folders, shares, _writer(frame, shares), self.say)
+        frame = marginals.run_expectations(spark, folders.factors, shares, messages)
+        stages.stage(folders, expected, _writer(frame, expected), self.say)
 
     def sample(self) -> tuple[str, str]:
         """The sample that leakage and sweep work on, written once: (messages, predicates)."""

@@ -45,6 +45,16 @@ class Folders:
         """Encoded disjuncts by block."""
         return str(self.root / "stages" / "filters")
 
+    @property
+    def factors(self) -> str:
+        """Predicates cut into parts by attribute."""
+        return str(self.root / "stages" / "factors")
+
+    @property
+    def parts(self) -> str:
+        """The bits of every part."""
+        return str(self.root / "stages" / "parts")
+
     def table(self, name: str) -> str:
         """A finished table."""
         return str(self.root / "tables" / name)
