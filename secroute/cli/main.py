@@ -20,6 +20,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "router": ("secroute.cli.router", "run a router, write its configuration, look at it"),
     "publish": ("secroute.cli.publish", "publish messages"),
     "subscribe": ("secroute.cli.subscribe", "print messages that match a predicate"),
+    "durable": ("secroute.cli.durable", "list and delete one's own durable subscriptions"),
     "demo": ("secroute.cli.demo", "a router, publishers and subscribers on loopback, checked, within 30 s"),
     "audit": ("secroute.cli.audit", "false positives and leakage over corpora, in Spark: run, plan, bench, theory"),
     "bench": ("secroute.cli.bench", "measure: encode, match, exact, router"),

@@ -6,6 +6,7 @@ came, so that routers in between learn nothing and applications never see a fals
 
 from secroute.client.blocking import BlockingClient, BlockingMessage, BlockingSubscription, connect_blocking
 from secroute.client.client import Client, connect
+from secroute.client.durables import DurableState
 from secroute.client.identity import TlsIdentity
 from secroute.client.options import Options
 from secroute.client.stats import ClientStats
@@ -17,6 +18,7 @@ __all__ = [
     "BlockingSubscription",
     "Client",
     "ClientStats",
+    "DurableState",
     "Gap",
     "Options",
     "ReceivedMessage",

@@ -17,6 +17,7 @@ from typing import Any, Self
 from secroute import limits
 from secroute.client.acks import AckSender
 from secroute.client.body import encode_body
+from secroute.client.durables import DurableState, states_of
 from secroute.client.epochs import EpochBook
 from secroute.client.identity import TlsIdentity, parse_targets, require_loopback
 from secroute.client.inbox import Inbox
@@ -32,6 +33,7 @@ from secroute.errors import ClientError, ConnectError, ConnectionLostError, Limi
 from secroute.keyring import Keyring
 from secroute.opaque import EncodedBatch
 from secroute.wire import frames
+from secroute.wire._generated import gateway_pb2
 from secroute.wire.frames import Credit, Durable, Hello, Mode, Welcome
 
 _log = logging.getLogger("secroute.client")
@@ -221,6 +223,20 @@ class Client:
             self._table.discard(subscription.number)
             if delete:
                 raise
+
+    async def durables(self) -> list[DurableState]:
+        """This certificate's durable subscriptions on the router that we are connected to."""
+        return states_of(await self._ask("ListDurable", gateway_pb2.ListDurableRequest()))
+
+    async def delete_durable(self, name: str) -> int:
+        """Delete one with everything that waits in it, attached or not; returns how many messages that were."""
+        request = gateway_pb2.DeleteDurableRequest(name=self._book.durable_name(name))
+        return int((await self._ask("DeleteDurable", request)).messages_dropped)
+
+    async def _ask(self, method: str, request: Any) -> Any:
+        if self._link is None:
+            raise ConnectionLostError("not connected")
+        return await self._link.ask(method, request, self._options.request_timeout_s)
 
     # --- the connection ---
 

@@ -31,6 +31,8 @@ _CHANNEL_OPTIONS = [
     ("grpc.enable_retries", 0),
 ]
 
+_UNREACHABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+
 
 def refusal(problem: Problem) -> RefusedError:
     """A router's problem as our error."""
@@ -107,6 +109,16 @@ class Link:
                 self.send(Pong(frame.nonce))
             elif not isinstance(frame, Pong):
                 return frame
+
+    async def ask(self, method: str, request: Any, timeout_s: float) -> Any:
+        """One question outside the stream; raises what the router answers."""
+        try:
+            return await getattr(self._stub, method)(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            code, colon, text = (error.details() or "").partition(": ")
+            if error.code() in _UNREACHABLE or not colon:
+                raise _lost(self.target, error) from None
+            raise RefusedError(code, text) from None
 
     async def close(self, goodbye: bool = False) -> None:
         """End the stream; with ``goodbye`` everything queued is sent first and the session ends for good."""

@@ -32,6 +32,7 @@ def test_public_names() -> None:
         "BlockingSubscription",
         "Client",
         "ClientStats",
+        "DurableState",
         "Gap",
         "Options",
         "ReceivedMessage",
