@@ -14,7 +14,8 @@ from secroute.errors import InputError
 NAMES = ["price", "dest", "load", "note", "flag", "code", "dotted.name", "no index", "é"]
 NUMBERS: list[Value] = [
     0, 1, -1, 2, 3, 99, 100, 101, 499, 500, 501, 1023, 1024, 0.5, -0.5, 99.5, 100.25, 1e-300, 1e300, -1e300,
-    2**53, 2**53 + 1, float(2**53) + 2, 2**63 - 1, -(2**63), 9.007199254740993e15, 3.0,
+    15, 16, 15.625, 31.25, -1.5, 1000, 2**53, 2**53 + 1, float(2**53) + 2, 2**63 - 1, -(2**63),
+    9.007199254740993e15, 3.0,
 ]  # fmt: skip
 TEXTS: list[Value] = [
     "", "a", "ab", "abc", "abcd", "abcabc", "ATL", "ATH", "AT", "JFK", "web-01", "web-02", "%", "_", "\\", "'", '"',

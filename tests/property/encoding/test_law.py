@@ -1,7 +1,7 @@
 """The law: wherever the oracle matches, some encoded filter is included in the encoded message. No exceptions.
 
-The test prints what it covered: the share of pairs that match, and how often every operator, hardening and profile
-option took part in a match, and it fails if any of them was not exercised.
+The test prints what it covered: the share of pairs that match, and the share of matches in which every operator,
+boundary, hardening and profile option took part, and it fails if any of them was not exercised.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 
-from secroute.content import Op, check_value, disjuncts, matches, render
-from secroute.content.predicate import constraints
+from secroute.content import Op, Value, check_value, disjuncts, matches, render
+from secroute.content.predicate import Node, constraints
 from secroute.encoding.encoder import Encoder
 from secroute.encoding.hardening import Hardening, transforms
 from secroute.encoding.profile import Profile
-from secroute.encoding.schema import Schema
+from secroute.encoding.schema import NumberIndex, Schema, TextIndex
 from secroute.errors import LimitError, ProfileMismatchError
 from secroute.keyring.tokens import throwaway_token_keys
 from secroute.opaque import Words
@@ -62,6 +63,56 @@ def included(filters: Words, message: Words) -> bool:
     return bool((~(filters & ~message[None, :]).any(axis=1)).any())
 
 
+BOUNDARIES = (
+    "value on the bound",
+    "value beside the bound in its bucket",
+    "value on the edge of its bucket",
+    "value on an end of the domain",
+    "value outside the domain",
+    "value beyond 2**53",
+    "empty string",
+    "pattern is the whole value",
+    "pattern shorter than the first step",
+    "string as long as a step",
+)
+
+
+def boundaries(predicate: Node, message: dict[str, Value]) -> set[str]:
+    """Which boundaries a predicate touches with the values of a message."""
+    found = set()
+    for constraint in constraints(predicate):
+        value, bound = message.get(constraint.name), constraint.value
+        if isinstance(value, bool) or isinstance(bound, bool) or value is None or bound is None:
+            continue
+        if isinstance(value, str):
+            found |= _text_boundaries(SCHEMA.text(constraint.name), value, bound)
+        elif isinstance(bound, int | float):
+            found |= _number_boundaries(SCHEMA.number(constraint.name), value, bound)
+    return {f"boundary: {name}" for name in found}
+
+
+def _number_boundaries(index: NumberIndex | None, value: int | float, bound: int | float) -> set[str]:
+    touched = {"value on the bound": value == bound, "value beyond 2**53": abs(value) > 2**53}
+    if index is not None:
+        mine = index.bucket(value)
+        step = 1 if isinstance(value, int) else abs(value) * 1e-12
+        touched |= {
+            "value beside the bound in its bucket": value != bound and mine == index.bucket(bound),
+            "value on the edge of its bucket": mine != index.bucket(value - step) or mine != index.bucket(value + step),
+            "value on an end of the domain": value in (index.low, index.high),
+            "value outside the domain": not index.low <= value <= index.high,
+        }
+    return {name for name, yes in touched.items() if yes}
+
+
+def _text_boundaries(index: TextIndex, value: str, bound: Any) -> set[str]:
+    touched = {"empty string": value == "" or bound == "", "string as long as a step": len(value) in index.prefixes}
+    if isinstance(bound, str):
+        touched["pattern is the whole value"] = bound == value
+        touched["pattern shorter than the first step"] = bool(index.prefixes) and len(bound) < index.prefixes[0]
+    return {name for name, yes in touched.items() if yes}
+
+
 def seed_of(rng: random.Random) -> bytes:
     return hashlib.sha256(rng.randbytes(16)).digest()
 
@@ -69,7 +120,7 @@ def seed_of(rng: random.Random) -> bytes:
 def test_no_false_negative(capsys: pytest.CaptureFixture[str]) -> None:
     rng = random.Random(20080701)
     encoders = [Encoder(p, throwaway_token_keys(p, random_bytes=rng.randbytes)) for p in PROFILES]
-    total = matching = passed = batches = 0
+    total = matching = matched = passed = batches = 0
     seen: Counter[str] = Counter()
     while total < cases(1_600, 20_000):
         encoder = encoders[batches % len(encoders)]
@@ -91,17 +142,22 @@ def test_no_false_negative(capsys: pytest.CaptureFixture[str]) -> None:
                     continue
                 assert included(filters, bits[row]), (render(predicate), message, encoder.profile)
                 matching += row == about
+                matched += 1
+                seen.update(boundaries(predicate, message))
                 seen.update({f"operator {c.op.value}" for c in constraints(predicate)})
                 seen.update(f"hardening {h.name}" for h in encoder.profile.hardening)
                 seen.update([f"implied {encoder.profile.implied}", f"cover {encoder.profile.cover_disjuncts}"])
     # The pair that counts is a predicate with the message it grew around or with a random one; all are checked.
     share = matching / total
     with capsys.disabled():
-        print(f"\n{total} pairs, {share:.0%} match, {passed / total:.0%} pass the router; matches by feature:")
-        print("  " + ", ".join(f"{name} {count}" for name, count in sorted(seen.items())))
+        print(f"\n{total} pairs, {share:.0%} match, {passed / total:.0%} pass the router; shares of {matched} matches:")
+        for kind in ("operator", "boundary", "hardening", "implied", "cover"):
+            shares = (f"{name} {n / matched:.1%}" for name, n in sorted(seen.items()) if name.startswith(kind))
+            print("  " + ", ".join(shares))
     wanted = {f"operator {op.value}" for op in Op} | {f"hardening {name}" for name in transforms()}
     wanted |= {f"implied {p.implied}" for p in PROFILES} | {f"cover {p.cover_disjuncts}" for p in PROFILES}
-    assert wanted <= set(seen)
+    wanted |= {f"boundary: {name}" for name in BOUNDARIES}
+    assert wanted - set(seen) == set()
     assert share >= 0.3
 
 
