@@ -12,7 +12,7 @@ import contextlib
 import random
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
@@ -87,7 +87,8 @@ def flight(number: int, chance: random.Random) -> dict[str, Value]:
 
 async def _demo(args: argparse.Namespace, lab: Lab) -> dict[str, Any]:
     router = lab.router()
-    profile = Profile.for_schema(Schema.from_dict(SCHEMA), attributes=7)
+    # Open ranges ("delay >= 60") as up to four intervals: one interval over them would be nearly the whole domain.
+    profile = replace(Profile.for_schema(Schema.from_dict(SCHEMA), attributes=7), cover_disjuncts=4)
     keyring = OwnerKeyring.new("flights", profile, now=time.time())
     chance = random.Random(args.seed)  # noqa: S311 - made-up flights
     flights = [flight(number, chance) for number in range(args.messages)]

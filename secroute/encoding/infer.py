@@ -19,6 +19,10 @@ _DISTINCT_TRACKED = 10_000
 _LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _LEVELS_MAX = 16
 _QGRAM_FROM_LENGTH = 12  # strings that are long on average are searched inside, short codes are not
+_RANGES = """\
+# An open range such as price >= 60 becomes up to four intervals; one alone would be nearly the whole domain.
+cover_disjuncts = 4
+"""
 
 
 @dataclass
@@ -59,7 +63,7 @@ def infer(messages: Iterable[Message]) -> str:
         for name, value in message.attributes.items():
             seen.setdefault(name, _Seen()).add(value)
     tables = [text for name, what in sorted(seen.items()) if (text := _table(name, what, total))]
-    body = "\n".join(tables)
+    body = "\n".join([_RANGES, *tables] if any("low = " in table for table in tables) else tables)
     profile = Profile.from_toml(body)
     head = (
         f"# Proposed from {total} messages with {len(seen)} attributes. Attributes not listed keep equality and\n"
