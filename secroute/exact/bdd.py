@@ -18,15 +18,16 @@ from secroute import limits
 from secroute.content.model import Message, Value
 from secroute.content.predicate import And, Constraint, Node, Not, Op, constraints
 from secroute.errors import InputError, LimitError
-from secroute.exact.atoms import Atoms, Dictionary, compile_atoms
+from secroute.exact.atoms import Atoms, Attributes, Dictionary, compile_atoms
 from secroute.exact.batch import MessageBatch
-from secroute.exact.bdd_eval import Nodes, Planes, atom_planes, match_words
+from secroute.exact.bdd_eval import Nodes, Planes, adequacy, atom_planes, match_words
 from secroute.exact.columns import BOOL, NUMBER, STRING, Int64s, Interner, from_predicates
 from secroute.exact.csr import Csr
 from secroute.exact.implication import excludes, implies
 from secroute.exact.semantics import EventSchema, Semantics
 
 _NEGATIVE = frozenset({Op.NE, Op.GE, Op.GT, Op.NOT_PREFIX, Op.NOT_SUFFIX, Op.NOT_SUBSTRING, Op.NOT_LIKE, Op.ABSENT})
+_CHUNK = 4096  # messages whose planes are held at once: the planes of 100 000 sets of names take 50 MB
 _KIND_CODE = {"bool": BOOL, "number": NUMBER, "string": STRING}
 
 
@@ -89,7 +90,9 @@ class BddTable:
 
     def add(self, predicates: Sequence[Node], ids: Sequence[str] | None = None) -> range:
         """Add subscriptions on line. If one is refused nothing is added; the error names it."""
-        built, mentions = [], []
+        if ids is not None and len(ids) != len(predicates):
+            raise InputError(f"{len(predicates)} subscriptions but {len(ids)} ids; each has one")
+        built, mentions, known = [], [], len(self._variables)
         for i, predicate in enumerate(predicates):
             name = ids[i] if ids is not None else str(len(self._roots) + i)
             try:
@@ -97,6 +100,7 @@ class BddTable:
                     self._schema.check_predicate(predicate)
                 built.append(self._restricted(predicate, self._function(predicate, negate=False)))
             except InputError as error:
+                self._forget(known)
                 raise type(error)(f"subscription {name}: {error}") from None
             mentions.append(frozenset(constraint.name for constraint in constraints(predicate)))
         first = len(self._roots)
@@ -112,19 +116,26 @@ class BddTable:
             self._check(batch, self._schema)
         partial = self._semantics == "strict"
         order = _by_attributes(batch) if partial else np.arange(len(batch))
-        truth, known, adequate = compiled.planes(batch, order, self._schema if self._semantics == "default" else None)
-        offsets, values = match_words(
-            compiled.nodes,
-            len(compiled.low),
-            compiled.roots,
-            truth,
-            known,
-            adequate,
-            compiled.need,
-            partial,
-            len(batch),
-        )
-        return _in_order(Csr(offsets, values.astype(np.int64)), order)
+        attributes = compiled.resolve(batch)
+        filled = compiled.filled(self._schema) if self._schema and self._semantics == "default" else None
+        sizes, values = [np.zeros(1, np.int64)], [np.empty(0, np.int64)]
+        for start in range(0, len(order), _CHUNK):
+            chunk = order[start : start + _CHUNK]
+            truth, known, adequate = compiled.planes(attributes, chunk, filled)
+            ends, found = match_words(
+                compiled.nodes,
+                len(compiled.low),
+                compiled.roots,
+                truth,
+                known,
+                adequate,
+                compiled.need,
+                partial,
+                len(chunk),
+            )
+            sizes.append(np.diff(ends))
+            values.append(found.astype(np.int64))
+        return _in_order(Csr(np.cumsum(np.concatenate(sizes)), np.concatenate(values)), order)
 
     def _positive(self, constraint: Constraint) -> tuple[Constraint, bool]:
         """The atom of a constraint, and whether it is negated; the open semantics keeps every atom as it is."""
@@ -137,6 +148,12 @@ class BddTable:
             if atom not in self._variables:
                 self._bdd.declare(f"v{len(self._variables)}")
                 self._variables[atom] = len(self._variables)
+
+    def _forget(self, known: int) -> None:
+        """Give back the variables after the first ``known``; CUDD keeps them for the next that are declared."""
+        for atom in list(self._variables)[known:]:
+            del self._variables[atom]
+        self._clauses = {pair: clause for pair, clause in self._clauses.items() if max(pair) < known}
 
     def _function(self, node: Node, negate: bool) -> Any:
         """The BDD of a tree. Its size is checked as it grows, and before any step that could explode."""
@@ -293,36 +310,36 @@ class _Compiled:
         ordered = variable[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-2))[1:]
         self.nodes = Nodes(ordered[starts], np.append(starts, len(order)).astype(np.int32), self.low, self.high)
-        self.atoms = atoms
         self.need = np.array(mention, np.int32)
-        self._mentions = mentions
         # Names are asked of the batch through an atom each, so that all that is mentioned is in the dictionary.
         asked = [*atoms, *(Constraint(name, Op.EXISTS) for name in sorted(names))]
         self._dictionary: Dictionary
         self._atoms: Atoms
         self._dictionary, self._atoms, atom = compile_atoms(from_predicates(asked))
         self._atom = atom[: len(atoms)]
-
-    def planes(self, batch: MessageBatch, order: Int64s, schema: EventSchema | None) -> tuple[Planes, Planes, Planes]:
-        """Truth and definedness of each variable, and adequacy for each set of mentioned names."""
         ids = self._dictionary.names
-        truth, defined = atom_planes(self._dictionary.resolve(batch), self._atoms, self._atom, len(ids), order)
-        owner = np.array([ids[atom.name] for atom in self.atoms], np.int64)
-        if schema is not None:
-            default, _ = atom_planes(
-                self._dictionary.resolve(MessageBatch.of([schema.defaults])),
-                self._atoms,
-                self._atom,
-                len(ids),
-                order[:1] * 0,
-            )
-            filled = np.where(default[:, :1] & np.uint64(1), ~np.uint64(0), np.uint64(0)) if len(batch) else truth
-            truth = truth & defined[owner] | filled & ~defined[owner]
-        adequate = np.full((len(self._mentions) + 1, truth.shape[1]), ~np.uint64(0))
-        for i, mention in enumerate(self._mentions):
-            for name in mention:
-                adequate[i] &= defined[ids[name]]
-        return truth, defined[owner], adequate
+        self._owner = np.array([ids[atom.name] for atom in atoms], np.int64)
+        self._mentioned = np.array([ids[name] for mention in mentions for name in mention], np.int32)
+        self._mentions = np.zeros(len(mentions) + 1, np.int64)
+        np.cumsum([len(mention) for mention in mentions], out=self._mentions[1:])
+
+    def resolve(self, batch: MessageBatch) -> Attributes:
+        """A batch as this table sees it."""
+        return self._dictionary.resolve(batch)
+
+    def filled(self, schema: EventSchema) -> Planes:
+        """Truth of each variable under the defaults, as a whole word."""
+        attributes = self.resolve(MessageBatch.of([schema.defaults]))
+        truth, _ = atom_planes(attributes, self._atoms, self._atom, len(self._dictionary.names), np.zeros(1, np.int64))
+        return np.where(truth & np.uint64(1), ~np.uint64(0), np.uint64(0))
+
+    def planes(self, attributes: Attributes, order: Int64s, filled: Planes | None) -> tuple[Planes, Planes, Planes]:
+        """Truth and definedness of each variable, and adequacy for each set of mentioned names."""
+        truth, defined = atom_planes(attributes, self._atoms, self._atom, len(self._dictionary.names), order)
+        known = defined[self._owner]
+        if filled is not None:
+            truth = truth & known | filled & ~known
+        return truth, known, adequacy(defined, self._mentions, self._mentioned)
 
 
 def _by_attributes(batch: MessageBatch) -> Int64s:

@@ -31,10 +31,10 @@ class Nodes(NamedTuple):
 
 @nb.njit(nogil=True, cache=True)
 def atom_planes(attributes: Attributes, atoms: Atoms, atom: Any, names: int, order: Any) -> Any:
-    """Per atom: for which messages (in the given order) it is true; per name: which messages define it."""
+    """Per atom: for which of the messages ``order`` it is true; per name: which of them define it."""
     _, name, kinds, ranks, texts, key_offsets, keys = attributes
     atom_name, atom_group, atom_key = atoms
-    count = len(attributes.offsets) - 1
+    count = len(order)
     truth = np.zeros((len(atom), (count + 63) // 64), np.uint64)
     defined = np.zeros((names, (count + 63) // 64), np.uint64)
     slot = np.full(names, -1, np.int32)
@@ -53,6 +53,16 @@ def atom_planes(attributes: Attributes, atoms: Atoms, atom: Any, names: int, ord
             if name[a] >= 0:
                 slot[name[a]] = -1
     return truth, defined
+
+
+@nb.njit(nogil=True, cache=True)
+def adequacy(defined: Any, offsets: Any, name: Any) -> Any:
+    """Per set of names: which messages define them all."""
+    adequate = np.full((len(offsets) - 1, defined.shape[1]), ~np.uint64(0))
+    for i in range(len(offsets) - 1):
+        for j in range(offsets[i], offsets[i + 1]):
+            adequate[i] &= defined[name[j]]
+    return adequate
 
 
 @nb.njit(nogil=True, cache=True)

@@ -7,7 +7,7 @@ maps over flat lists; generators and merges produce the columns directly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -148,6 +148,31 @@ class Columns:
     def constraints(self) -> int:
         """How many constraints there are, repetitions included."""
         return len(self.name)
+
+    def pruned(self) -> Columns:
+        """The same filters without names and values that no constraint has (what was removed leaves such)."""
+        value = self.value.copy()
+
+        def keep(kind: int, count: int) -> npt.NDArray[np.intp]:
+            at = self.kind == kind
+            used = np.zeros(count, np.bool_)
+            used[self.value[at]] = True
+            value[at] = (np.cumsum(used) - 1)[self.value[at]]
+            return np.flatnonzero(used)
+
+        strings, numbers = keep(STRING, len(self.strings)), keep(NUMBER, len(self.whole))
+        patterns = keep(PATTERN, len(self.patterns))
+        names, name = np.unique(self.name, return_inverse=True)
+        return replace(
+            self,
+            names=[self.names[i] for i in names.tolist()],
+            strings=[self.strings[i] for i in strings.tolist()],
+            whole=self.whole[numbers],
+            rest=self.rest[numbers],
+            patterns=[self.patterns[i] for i in patterns.tolist()],
+            name=name.astype(np.int32),
+            value=value,
+        )
 
 
 Filterable: TypeAlias = Node | Sequence[Conjunction]

@@ -85,6 +85,35 @@ class CountingEngine:
 
 
 @nb.njit(nogil=True, cache=True)
+def _wanted(done: Any, words: int) -> Any:
+    """The owners that may be output, as bits."""
+    wanted = np.zeros(words, np.uint64)
+    for o in range(min(len(done), 64 * words)):
+        if done[o] == 0:
+            wanted[o >> 6] |= np.uint64(1) << np.uint64(o & 63)
+    return wanted
+
+
+@nb.njit(nogil=True, cache=True)
+def _selectivity(table: Determinants, present: Any, excluded: Any, wanted: Any) -> Any:
+    """The selectivity rounds: fill in who is excluded; returns how many of the wanted owners that are."""
+    excluded[:] = 0
+    for d in range(len(table.name)):
+        if not present[table.name[d]]:
+            row = table.bits[d]
+            for w in range(len(excluded)):
+                excluded[w] |= row[w]
+    count = np.uint64(0)
+    for w in range(len(excluded)):
+        x = excluded[w] & wanted[w]
+        x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
+        x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+        x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+        count += (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
+    return np.int64(count)
+
+
+@nb.njit(nogil=True, cache=True)
 def match_counting(
     index: AtomIndex,
     attributes: Attributes,
@@ -105,6 +134,8 @@ def match_counting(
     used = 0
     counter = np.zeros(len(size), np.int32)
     present = np.zeros(names, np.bool_)
+    chosen = len(table.name) > 0
+    excluded, wanted = np.zeros(table.bits.shape[1], np.uint64), _wanted(done, table.bits.shape[1])
     room = slices_max(attributes)
     begins, ends = np.empty(room, np.int32), np.empty(room, np.int32)
     for m in range(count):
@@ -119,15 +150,9 @@ def match_counting(
                 present[name] = True
                 have |= np.uint64(1) << np.uint64(name & 63)
         lacks = ~have
-        ignored = 0
-        for d in range(len(table.name)):  # the selectivity rounds
-            if not present[table.name[d]]:
-                for i in range(table.offsets[d], table.offsets[d + 1]):
-                    o = table.owner[i]
-                    if done[o] <= m:
-                        done[o] = m + 1
-                        ignored += 1
-        limit = used + left - ignored
+        limit = used + left
+        if chosen:
+            limit -= _selectivity(table, present, excluded, wanted)
         for a in range(start, stop):  # strike out filters that ask for the absence of what is there
             if attributes.name[a] >= 0:
                 present[attributes.name[a]] = False
@@ -142,7 +167,9 @@ def match_counting(
                 for p in range(begins[s], ends[s]):
                     f = posting[p]
                     o = owner[f]
-                    if o < 0 or done[o] > m or mask[f] & lacks:
+                    if o < 0 or (chosen and (excluded[o >> 6] >> np.uint64(o & 63)) & np.uint64(1)):
+                        continue
+                    if done[o] > m or mask[f] & lacks:
                         continue
                     now = max(counter[f], base) + 1
                     counter[f] = now

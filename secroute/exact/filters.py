@@ -76,7 +76,7 @@ class Filters:
             value[atom],
             offsets,
             self.predicate[keep],
-        )
+        ).pruned()
 
 
 def rarity(atoms: Atoms, atom: Int32s, dictionary: Dictionary, sample: MessageBatch | None) -> Floats:

@@ -19,10 +19,11 @@ from secroute.content.oracle import matches
 from secroute.content.predicate import And, Constraint, Node, Not, Or, constraints
 from secroute.errors import InputError
 from secroute.exact.batch import MessageBatch
-from secroute.exact.columns import Columns, Filterable, Int32s, Interner, concat, from_predicates
+from secroute.exact.columns import Columns, Filterable, Int32s, Int64s, concat, from_predicates
 from secroute.exact.counting import CountingEngine
 from secroute.exact.csr import Csr
 from secroute.exact.filters import build_filters
+from secroute.exact.labels import Labels
 from secroute.exact.pivot import SHARED, PivotEngine
 from secroute.exact.selectivity import Determinants
 
@@ -57,6 +58,19 @@ class _Segment:
         kind = CountingEngine if engine == "counting" else PivotEngine
         self.engine: CountingEngine | PivotEngine = kind.build(filters, rounds=rounds, masks=masks)
         self.views: dict[str, _View] = {}
+        self.dead = 0
+
+    def drop(self, gone: Int64s) -> None:
+        """Strike out the filters of removed predicates (``gone`` is sorted).
+
+        Everything else in a view stays valid: a determinant of all filters is one of those that are left.
+        """
+        predicate = self.engine.filters.predicate
+        place = np.minimum(np.searchsorted(gone, predicate), len(gone) - 1)
+        struck = np.flatnonzero(gone[place] == predicate)
+        for view in self.views.values():
+            view.owner[struck] = -1
+        self.dead += len(struck)
 
     def view(self, key: str, owner_of: Int32s, alive: npt.NDArray[np.bool_], owners: int) -> _View:
         """The filters by owner, given who owns each predicate and which predicates are still there."""
@@ -102,7 +116,7 @@ class ExactTable:
         if engine not in ("auto", "counting", "pivot", "oracle"):
             raise InputError(f"no engine {engine!r}; there are auto, counting, pivot and oracle")
         self._engine, self._rounds, self._masks = engine, rounds, masks
-        self._labels = Interner()
+        self._labels = Labels()
         self._interface = np.empty(0, np.int32)
         self._alive = np.empty(0, np.bool_)
         self._segments: list[_Segment] = []
@@ -157,6 +171,8 @@ class ExactTable:
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove predicates by number."""
         gone = np.unique(np.fromiter(numbers, np.int64))
+        if not len(gone):
+            return
         outside = gone[(gone < 0) | (gone >= len(self._alive))]
         if len(outside):
             raise InputError(f"no predicate {int(outside[0])}; there are {len(self._alive)}")
@@ -167,11 +183,11 @@ class ExactTable:
             for number in gone.tolist():
                 self._conditions -= sum(1 for _ in constraints(self._kept.pop(number)))
         for segment in self._segments:
-            segment.views.clear()
+            segment.drop(gone)
 
     def match(self, messages: Messages, allowed: Iterable[int] | None = None) -> Csr:
         """For each message the interfaces (of those ``allowed``, if given) with a predicate that matches it."""
-        labels = np.fromiter(self._labels, np.int64, len(self._labels))
+        labels = self._labels.values
         chosen = None if allowed is None else np.isin(labels, np.fromiter(allowed, np.int64))
         key = "interface" if chosen is None else "interface?"
         found = self._match(messages, key, self._interface, len(labels), chosen)
@@ -191,26 +207,34 @@ class ExactTable:
     def nbytes(self) -> int:
         """Bytes of the compiled tables."""
         self._flush(None)
-        return sum(segment.nbytes for segment in self._segments) + self._interface.nbytes + self._alive.nbytes
+        own = self._interface.nbytes + self._alive.nbytes + self._labels.nbytes
+        return sum(segment.nbytes for segment in self._segments) + own
 
     def _admit(self, count: int, interfaces: Sequence[int] | None) -> range:
         first = len(self._alive)
         labels = range(first, first + count) if interfaces is None else interfaces
         if len(labels) != count:
             raise InputError(f"{count} predicates but {len(labels)} interfaces; each predicate has one")
-        dense = np.fromiter(map(self._labels.__getitem__, labels), np.int32, count)
-        self._interface = np.concatenate([self._interface, dense])
+        self._interface = np.concatenate([self._interface, self._labels.take(labels)])
         self._alive = np.concatenate([self._alive, np.ones(count, np.bool_)])
         return range(first, first + count)
 
     def _flush(self, sample: MessageBatch | None) -> None:
-        """Compile what was added since; a segment not much larger than what follows it is merged into it."""
+        """Compile what was added since, and again what is mostly dead."""
         if self._pending:
             columns = concat(self._pending) if len(self._pending) > 1 else self._pending[0]
             self._pending = []
             self._push(columns, sample)
+        for segment in [s for s in self._segments if 2 * s.dead > len(s.engine.filters)]:
+            self._segments.remove(segment)
+            filters = segment.engine.filters
+            alive = self._alive[filters.predicate]
+            if alive.any():
+                rebuilt = _Segment(filters.columns(alive), self._engine, self._rounds, self._masks, sample)
+                self._segments.append(rebuilt)
 
     def _push(self, columns: Columns, sample: MessageBatch | None) -> None:
+        """Make a segment; one before it that is not much larger is merged into it."""
         parts = [columns]
         while self._segments and self._segments[-1].engine.filters.constraints <= 2 * sum(p.constraints for p in parts):
             filters = self._segments.pop().engine.filters

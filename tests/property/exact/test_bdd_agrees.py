@@ -67,7 +67,8 @@ def test_agrees_with_its_definition(semantics: str, restrict: bool) -> None:
     assert matched >= 0.3 * tried
 
 
-def test_more_messages_than_a_word() -> None:
+def test_more_messages_than_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secroute.exact.bdd._CHUNK", 128)
     rng = random.Random(9)
     predicates = [fitting(tree(rng), rng) for _ in range(60)]
     table = BddTable.build(predicates, "strict", SCHEMA)

@@ -104,6 +104,9 @@ def test_an_exploding_subscription_is_refused_and_leaves_the_table_as_it_was() -
     assert len(table) == 3
     assert table.nodes == before
     assert table.match([{"a": 1}, {"b": 2}]).to_lists() == [[0], []]
+    # What the refused ones declared is given back, and taken by others.
+    table.add([parse("c = 3 AND c < 9"), parse("b = 2 OR d = 4")])
+    assert table.match([{"a": 1}, {"b": 2}, {"c": 3}, {"d": 4}]).to_lists() == [[0], [4], [3], [4]]
 
 
 def test_bad_input() -> None:
@@ -121,5 +124,7 @@ def test_bad_input() -> None:
         BddTable.build([parse("price = 1")], "strict", SALES).match([{"colour": "red"}])
     with pytest.raises(InputError, match="takes no schema"):
         BddTable("open", SALES)
+    with pytest.raises(InputError, match="2 subscriptions but 1 ids"):
+        BddTable.build([parse("a = 1"), parse("a = 2")], ids=["s1"])
     with pytest.raises(InputError, match="no semantics"):
         BddTable("kleene")  # type: ignore[arg-type]

@@ -44,6 +44,30 @@ def test_small_changes_do_not_rebuild_the_rest() -> None:
         table.remove([4000])
 
 
+def test_what_is_mostly_removed_is_compiled_again() -> None:
+    for engine in (PivotTable, CountingTable):
+        table = engine.build([parse(f"a = {i} AND b > {i}") for i in range(1000)])
+        table.match([{"a": 1, "b": 2}])
+        before = table.nbytes
+        table.remove(range(10, 1000))
+        assert table.match_predicates([{"a": 5, "b": 9}, {"a": 50, "b": 90}]).to_lists() == [[5], []]
+        assert table.constraints == 20
+        assert table.nbytes < before / 3  # numbers of predicates and labels of interfaces stay
+        table.remove(range(10))
+        assert table.constraints == 0
+        assert table.match([{"a": 5, "b": 9}]).to_lists() == [[]]
+
+
+def test_new_labels_and_old_ones() -> None:
+    table = PivotTable.build([parse("a = 1"), parse("a = 1"), parse("b = 1")], [7, -(2**63), 7])
+    assert table.match([{"a": 1}, {"b": 1}]).to_lists() == [[-(2**63), 7], [7]]
+    table.add([parse("b = 1"), parse("c = 1")], [2**63 - 1, 0])
+    assert table.match([{"b": 1, "c": 1}], allowed=[0, 7]).to_lists() == [[0, 7]]
+    with pytest.raises(InputError, match="an interface is an integer"):
+        table.add([parse("a = 1")], [2**63])
+    assert len(table) == 5
+
+
 def test_segments_stay_few() -> None:
     table = PivotTable()
     for i in range(200):
