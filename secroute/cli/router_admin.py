@@ -115,7 +115,8 @@ def _look(admin: Any) -> tuple[Any, Any, Any]:
 
 
 def _status(args: argparse.Namespace, admin: Any) -> int:
-    emit_json(_as_dict(*_look(admin)))
+    status, sessions, durable = map(_as_dict, _look(admin))
+    emit_json({**status, "session_list": sessions["sessions"], "durable_list": durable["durable"]})
     return 0
 
 

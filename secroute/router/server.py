@@ -49,7 +49,7 @@ def owner_of(context: grpc.aio.ServicerContext[Any, Any], plaintext: bool) -> st
     """
     if plaintext:
         return INSECURE_OWNER
-    names = tuple(context.auth_context().get("x509_common_name", ()))
+    names = [name for name in context.auth_context().get("x509_common_name", ()) if name]
     try:
         (name,) = names
         return bytes(name).decode("utf-8")
