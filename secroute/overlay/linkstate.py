@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature
@@ -237,8 +238,15 @@ class LinkStates:
         body = b"".join(router + struct.pack("<Q", changed) for router, changed in told)
         return hashlib.blake2b(body, digest_size=limits.STAMP_BYTES, person=b"secroute-stamp").digest()
 
+    def component(self) -> Graph:
+        """The part of the network that can be reached: routers with the same stamp number it the same way."""
+        return self._graph_of(self.reachable())
+
     def graph(self) -> Graph:
         """The network as far as this router knows it: routers with a live record, edges that both ends name."""
-        ids = tuple(sorted({self.router, *self._states}))
+        return self._graph_of({self.router, *self._states})
+
+    def _graph_of(self, routers: Collection[bytes]) -> Graph:
+        ids = tuple(sorted(routers))
         number = {router: i for i, router in enumerate(ids)}
-        return Graph(ids, {(number[a], number[b]): w for (a, b), w in sorted(self._edges.items())})
+        return Graph(ids, {(number[a], number[b]): w for (a, b), w in sorted(self._edges.items()) if a in number})

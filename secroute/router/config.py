@@ -117,6 +117,25 @@ class ClientRule:
 
 
 @dataclass(frozen=True, slots=True)
+class OverlayConfig:
+    """The network of routers; it matters only to a router with neighbours."""
+
+    name: str = ""
+    scheme: Literal["pif", "psf", "ips", "drp"] = "pif"
+    queue_mib: int = bounded(1_024, 1, 2**20)
+    forget_s: float = bounded(3_600.0, 1.0, 30 * 86_400.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another router, by the name of its certificate; one of the two sides knows the other's address and calls it."""
+
+    name: str
+    address: str = ""
+    weight: int = bounded(1, 1, limits.LINK_WEIGHT_MAX)
+
+
+@dataclass(frozen=True, slots=True)
 class Pin:
     """The profile digest of one epoch, fixed by the operator."""
 
@@ -143,6 +162,8 @@ class Config:
     limits: LimitsConfig = LimitsConfig()
     clients: tuple[ClientRule, ...] = ()
     pins: tuple[Pin, ...] = ()
+    overlay: OverlayConfig = OverlayConfig()
+    neighbours: tuple[Neighbour, ...] = ()
 
     def rule_for(self, owner: str) -> ClientRule:
         """The rule of a certificate's name; raises if there is none."""
@@ -180,6 +201,7 @@ def load_config(path: Path) -> Config:
 def parse_config(data: Mapping[str, Any], base: Path) -> Config:
     """Check a parsed TOML document."""
     known = {"listen", "metrics_listen", "tls", "store", "sessions", "durable", "guard", "limits", "client", "pin"}
+    known |= {"overlay", "neighbour"}
     for key in data.keys() - known:
         raise ConfigError(f"{key}: no such key; known are {', '.join(sorted(known))}")
     default = Config()
@@ -194,16 +216,30 @@ def parse_config(data: Mapping[str, Any], base: Path) -> Config:
         limits=_section(LimitsConfig, data.get("limits", {}), "limits", base),
         clients=_sections(ClientRule, data.get("client", []), "client", base),
         pins=_sections(Pin, data.get("pin", []), "pin", base),
+        overlay=_section(OverlayConfig, data.get("overlay", {}), "overlay", base),
+        neighbours=_sections(Neighbour, data.get("neighbour", []), "neighbour", base),
     )
     parse_address(config.listen, "listen")
     if config.metrics_listen:
         parse_address(config.metrics_listen, "metrics_listen")
+    _check_overlay(config)
     for index, pin in enumerate(config.pins):
         try:
             pin.scope()
         except ValueError as error:
             raise ConfigError(f"pin[{index}]: {error}") from None
     return config
+
+
+def _check_overlay(config: Config) -> None:
+    names = [each.name for each in config.neighbours]
+    if names and (not config.overlay.name or config.overlay.name in names or len(set(names)) < len(names)):
+        raise ConfigError(
+            "overlay.name: a router with neighbours has a name (its certificate's), different from theirs"
+        )
+    for index, each in enumerate(config.neighbours):
+        if each.address:
+            parse_address(each.address, f"neighbour[{index}].address")
 
 
 def _sections(cls: type[Section], data: object, where: str, base: Path) -> tuple[Section, ...]:

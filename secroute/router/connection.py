@@ -167,6 +167,8 @@ class Connection:
         node.counters.bytes_in += size
         await self._pace(session, size)
         await node.pipeline.room(OPEN_BYTES_MAX)
+        if node.links is not None and job.problem is None:
+            await node.links.inject(job)
         node.pipeline.submit(job)
 
     async def _pace(self, session: Session, size: int) -> None:

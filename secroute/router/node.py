@@ -10,6 +10,7 @@ import asyncio
 import secrets
 import time
 import traceback
+from collections.abc import Iterable
 
 from secroute import engine, limits
 from secroute.errors import DrainingError, QuotaError
@@ -19,6 +20,7 @@ from secroute.router.config import ClientRule, Config
 from secroute.router.counters import NodeCounters
 from secroute.router.durables import DurableRegistry
 from secroute.router.guard import DuplicateGuard
+from secroute.router.links import Links
 from secroute.router.logs import Log
 from secroute.router.machine import End, Phase, Reply, SessionMachine
 from secroute.router.outbox import Outbox, OutboxLimits
@@ -51,6 +53,8 @@ class Node:
         """How long clients are given, once draining."""
         self.failure = ""
         """Why the node cannot go on; the process must end (what is on disk is right, and nothing is acknowledged)."""
+        self.links: Links | None = None
+        """Set if it has neighbours."""
         self.counters = NodeCounters()
         self.sessions: dict[int, Session] = {}
         engine.warm_up(engine_name)
@@ -100,6 +104,11 @@ class Node:
         for task in (self._ticker, *self.pipeline.start()):
             task.add_done_callback(self._loop_ended)
         self.pipeline.commit_soon()
+
+    def watch(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        """Loops of others that the node cannot do without."""
+        for task in tasks:
+            task.add_done_callback(self._loop_ended)
 
     def _loop_ended(self, task: asyncio.Task[None]) -> None:
         """A loop never ends by itself. Better no router than one that takes messages and does nothing with them."""

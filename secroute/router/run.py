@@ -13,6 +13,7 @@ from pathlib import Path
 from secroute.errors import ConfigError, EngineError, SecrouteError
 from secroute.router.config import INSECURE_OWNER, ClientRule, Config, load_config
 from secroute.router.credentials import ReloadingIdentity
+from secroute.router.links_node import OverlayDoor
 from secroute.router.logs import Log
 from secroute.router.metrics import MetricsServer
 from secroute.router.node import Node
@@ -51,10 +52,13 @@ class RouterProcess:
         except EngineError as error:
             raise EngineError(f"{error}; a router needs compiled kernels, or --engine reference") from None
         identity = None if self._insecure or config.tls is None else ReloadingIdentity(config.tls, self._log)
-        server = Server(node, identity)
+        door = OverlayDoor(node, identity is None) if config.neighbours else None
+        server = Server(node, identity, door)
         metrics = MetricsServer(node, config.metrics_listen) if config.metrics_listen else None
         node.start()
         await server.start()
+        if door is not None:
+            node.watch(door.start())
         self._announce(server, metrics, node)
         self._watch_signals(node, identity)
         await self._wait(node)
@@ -64,6 +68,8 @@ class RouterProcess:
         node.drain(node.config.limits.drain_s)
         await self._wait_for_clients(node, node.drain_s)
         node.goodbye()
+        if door is not None:
+            await door.close()
         await server.stop(1.0)
         await node.close()
         if metrics is not None:

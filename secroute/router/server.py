@@ -17,8 +17,9 @@ from secroute.router import admin
 from secroute.router.config import INSECURE_OWNER, is_loopback, parse_address
 from secroute.router.connection import Connection
 from secroute.router.credentials import ReloadingIdentity
+from secroute.router.links_node import OverlayDoor, overlay_status
 from secroute.router.node import Node
-from secroute.wire._generated import admin_pb2, admin_pb2_grpc, gateway_pb2, gateway_pb2_grpc
+from secroute.wire._generated import admin_pb2, admin_pb2_grpc, gateway_pb2, gateway_pb2_grpc, overlay_pb2_grpc
 from secroute.wire.client_frames import decode_client_frame
 from secroute.wire.router_frames import encode_router_frame
 
@@ -167,16 +168,39 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         return await self._admin(context, admin.drain, request)
 
 
+class OverlayServicer(overlay_pb2_grpc.OverlayServicer):
+    """The door for neighbouring routers."""
+
+    def __init__(self, node: Node, door: OverlayDoor, plaintext: bool) -> None:
+        self._node, self._door, self._plaintext = node, door, plaintext
+
+    async def Link(self, requests: Any, context: Any) -> None:  # noqa: N802
+        """One stream of a neighbour."""
+        await self._door.accept(context, owner_of(context, self._plaintext))
+
+    async def OverlayStatus(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """See ``links_node.overlay_status``."""
+
+        async def checked() -> Any:
+            admin.require_admin(self._node, owner_of(context, self._plaintext))
+            return await overlay_status(self._node)
+
+        return await _answered(context, checked())
+
+
 class Server:
     """The listening server of a node."""
 
-    def __init__(self, node: Node, identity: ReloadingIdentity | None) -> None:
-        """Without an identity: plaintext, which only loopback may have."""
+    def __init__(self, node: Node, identity: ReloadingIdentity | None, door: OverlayDoor | None = None) -> None:
+        """Without an identity: plaintext, which only loopback may have. With a door: neighbours may call, too."""
         self._server = grpc.aio.server(options=_OPTIONS)
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         gateway, operator = GatewayServicer(node, identity is None), AdminServicer(node, identity is None)
         gateway_pb2_grpc.add_GatewayServicer_to_server(gateway, self._server)  # type: ignore[no-untyped-call]
         admin_pb2_grpc.add_AdminServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
+        if door is not None:
+            neighbours = OverlayServicer(node, door, identity is None)
+            overlay_pb2_grpc.add_OverlayServicer_to_server(neighbours, self._server)  # type: ignore[no-untyped-call]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._services = [file.services_by_name for file in (gateway_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)]
         names = [service.full_name for services in self._services for service in services.values()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -40,6 +40,8 @@ from secroute.wire.frames import (
 )
 
 T = TypeVar("T")
+OnFilters = Callable[[int, Iterable[EncodedFilters], Iterable[EncodedFilters] | None], None]
+"""(endpoint, filters that it asks for now, filters that it gave up; ``None``: all of them)."""
 
 
 class Subscriptions:
@@ -63,6 +65,8 @@ class Subscriptions:
         self._filters: Counter[str] = Counter()
         self._thread = ThreadPoolExecutor(1, "secroute-control")
         self._durable_lock = asyncio.Lock()
+        self.on_filters: OnFilters = lambda endpoint, new, old: None
+        """Told of every change, in the control thread, after it was made."""
 
     def close(self) -> None:
         """Stop the control thread."""
@@ -127,6 +131,7 @@ class Subscriptions:
         for part in old:
             if len(part):
                 self._tables.get(part.scope, part.bits.shape[1], now).table.remove(endpoint, part.bits)
+        self.on_filters(endpoint, new, old)
 
     # --- durable ------------------------------------------------------------------------------------------------------
 
@@ -327,6 +332,7 @@ class Subscriptions:
             if known is not None:
                 with suppress(EngineError):  # it has no filters there any more
                     known.table.remove_interface(endpoint)
+        self.on_filters(endpoint, (), None)
 
 
 def _nothing(scope: Scope, words: int) -> EncodedFilters:

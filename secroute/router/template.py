@@ -52,6 +52,18 @@ epoch_idle_s = 3600.0              # an epoch nobody used for this long is dropp
 drain_s = 10                       # how long SIGTERM waits for clients to leave
 batch_linger_ms = 0.0              # wait this long for more messages before matching
 
+[overlay]                          # for a router with neighbours
+name = ""                          # this router's name, as in its certificate
+scheme = "pif"                     # or "psf", "ips", "drp"; all routers of a network use the same
+queue_mib = 1024                   # at-least-once messages on their way to other routers; beyond it publishers wait
+forget_s = 3600.0                  # what is kept for a router that went away is given up after this time
+
+# Neighbours, by the names of their certificates; one side of each link names the other's address and calls it.
+# [[neighbour]]
+# name = "router-2"
+# address = "192.0.2.7:7400"
+# weight = 1
+
 # Who may do what, by the common name of the certificate; the first match counts, no match is refused.
 [[client]]
 name = "*"                         # shell pattern
