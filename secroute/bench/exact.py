@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,9 +24,12 @@ from secroute.content.files import message_of, read_messages, read_predicates
 from secroute.content.model import Message
 from secroute.content.predicate import Node, constraints
 from secroute.errors import InputError
-from secroute.exact import BddTable, Csr, ExactTable, MessageBatch
+from secroute.exact import Csr, ExactTable, MessageBatch
 from secroute.exact.semantics import Semantics
 from secroute.output import emit_json, say
+
+if TYPE_CHECKING:
+    from secroute.exact import BddTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +66,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build, match, print."""
+    _check(args)
     case = _case(args)
     gc.freeze()  # millions of parsed predicates are not garbage; do not look through them while measuring
-    result = measure(case, args)
+    try:
+        result = measure(case, args)
+    finally:
+        gc.unfreeze()
     if args.out is not None:
         _write(args.out, case, result.pop("found"))
     result.pop("found", None)
     emit_json(result)
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    for option in ("constraints", "interfaces", "queries", "count", "repeat"):
+        if getattr(args, option) < 1:
+            raise InputError(f"--{option} is {getattr(args, option)}; it must be at least 1")
+    if args.rounds < 0:
+        raise InputError(f"--rounds is {args.rounds}; it must not be negative")
+    if not 0.0 < args.density <= 1.0:
+        raise InputError(f"--density is {args.density}; it must be above 0 and at most 1")
 
 
 def _case(args: argparse.Namespace) -> Case:
@@ -108,6 +125,8 @@ def _conditions(predicates: Sequence[Node]) -> int:
 
 def _build(case: Case, args: argparse.Namespace) -> tuple[BddTable | ExactTable, Callable[[Any], Csr]]:
     if args.engine == "bdd":
+        from secroute.exact import BddTable  # needs the package dd; the other engines do not
+
         semantics: Semantics = args.semantics or ("strict" if args.generate == "icse" else "open")
         if semantics != "open" and args.generate != "icse":
             raise InputError("files have no event schema; the BDD matches them with --semantics open")
@@ -160,7 +179,7 @@ def measure(case: Case, args: argparse.Namespace) -> dict[str, Any]:
         "build_s": round(build_s, 3),
         "bytes_per_constraint": None,
         "matches_per_message": len(found.values) / count,
-        "nodes": table.nodes if isinstance(table, BddTable) else None,
+        "nodes": None if isinstance(table, ExactTable) else table.nodes,
         "found": found,
     }
     if args.engine != "oracle":

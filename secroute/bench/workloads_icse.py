@@ -1,7 +1,8 @@
 """The ICSE 2001 workload: queries of a probabilistic grammar over ten attributes and 208 atoms, and partial messages.
 
 TRUSTED side (it makes plaintext). The paper's grammar is not published; this one has its attributes, constants,
-operators, sugar (``between``, ``in``) and mean number of atoms. Our language has no *superstring*; *prefix* stands in.
+operators, sugar (``between``, ``in``) and mean numbers of atoms (7.6) and of AND, OR and NOT (7.7). Our language has no
+*superstring*; *prefix* stands in.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Icse:
-    """Queries and messages; the weights were set once so that a query has 7.6 atoms on average."""
+    """Queries and messages; the weights were set once, to the means above and to nothing else."""
 
     seed: int = 2001
 
@@ -105,7 +106,7 @@ def _group(rng: random.Random) -> Node:
 
 def _query(rng: random.Random) -> Node:
     groups = [_group(rng) for _ in range(rng.choice((2, 3, 4, 4, 5, 5, 6)))]
-    parts = [Not(group) if rng.random() < 0.1 else group for group in groups]
+    parts = [Not(group) if rng.random() < 0.27 else group for group in groups]
     if len(parts) > 3 and rng.random() < 0.5:
         middle = len(parts) // 2
         parts = [_join(rng, parts[:middle], 0.7), _join(rng, parts[middle:], 0.7)]

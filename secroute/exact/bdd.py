@@ -138,8 +138,11 @@ class BddTable:
         return _in_order(Csr(np.cumsum(np.concatenate(sizes)), np.concatenate(values)), order)
 
     def _positive(self, constraint: Constraint) -> tuple[Constraint, bool]:
-        """The atom of a constraint, and whether it is negated; the open semantics keeps every atom as it is."""
-        if self._semantics != "open" and constraint.op in _NEGATIVE:
+        """The variable's atom, and whether it is negated: of ``x > 5`` and ``x <= 5`` one is the other's negation.
+
+        The open semantics keeps every atom as it is, and so does a table without restriction, as in the paper.
+        """
+        if self._restrict and self._semantics != "open" and constraint.op in _NEGATIVE:
             return constraint.negated(), True
         return constraint, False
 
