@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 import tomllib
@@ -65,7 +64,6 @@ class Network:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._state: dict[str, Any] = json.loads((folder / STATE).read_text())
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     @classmethod
     def create(
@@ -136,22 +134,27 @@ class Network:
     def start(self, *names: str) -> None:
         """Start routers (all of them if none is named) and wait until they listen."""
         for name in names or self.names:
-            command = [sys.executable, "-m", "secroute.cli.main", "router", "run", "--config", "router.toml"]
-            with self.log(name).open("ab") as log:
-                child = subprocess.Popen(
-                    command, cwd=self.folder / name, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                    start_new_session=True,
-                )  # fmt: skip
-            self._children[name] = child
-            self._state["routers"][name]["pid"] = child.pid
+            self._state["routers"][name]["pid"] = self._spawn(name)
         (self.folder / STATE).write_text(json.dumps(self._state))
         end = time.monotonic() + START_S
         for name in names or self.names:
             while not self._listens(name):
-                if self._children[name].poll() is not None or time.monotonic() > end:
+                if not self.pid(name) or time.monotonic() > end:
                     tail = self.log(name).read_text(errors="replace")[-800:]
                     raise ClientError(f"router {name} does not listen: {tail}")
                 time.sleep(0.02)
+
+    def _spawn(self, name: str) -> int:
+        """The process id; a session of its own, so that it outlives the command that started it."""
+        config, log = str(self.folder.resolve() / name / "router.toml"), str(self.log(name))
+        command = [sys.executable, "-m", "secroute.cli.main", "router", "run", "--config", config]
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        files: list[Any] = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ]
+        return os.posix_spawn(sys.executable, command, os.environ, file_actions=files, setsid=True)
 
     def _listens(self, name: str) -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port(name)), 0.2):
@@ -164,14 +167,15 @@ class Network:
     def pid(self, name: str) -> int:
         """Of a router that runs; 0 if it does not (or if the number belongs to somebody else by now)."""
         number = int(self._state["routers"][name]["pid"])
-        child = self._children.get(name)
-        if child is not None and child.poll() is not None:
+        if not number:
             return 0
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(number, os.WNOHANG)  # if it is our child and has ended, let it go
         try:
-            where = os.readlink(f"/proc/{number}/cwd") if number else ""
+            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
         except OSError:
             return 0
-        return number if Path(where) == (self.folder / name).resolve() else 0
+        return number if os.fsencode(self.folder.resolve() / name / "router.toml") in words else 0
 
     def kill(self, name: str, how: int = signal.SIGKILL) -> None:
         """End one router and wait until it is gone."""
@@ -227,7 +231,8 @@ class Network:
             if whole:
                 return
             if time.monotonic() > end:
-                raise ClientError(f"the network is not whole after {timeout_s:g} s")
+                seen = [(o.name, len(o.routers), sum(each.filters for each in o.routers)) for o, _ in answers]
+                raise ClientError(f"the network is not whole after {timeout_s:g} s: {seen}")
             time.sleep(0.05)
 
 
