@@ -72,31 +72,46 @@ def _by_rank(score: npt.NDArray[np.float64], known: npt.NDArray[np.float64], shu
     return int((seen == guess).sum())
 
 
+def true_shares(world: World) -> npt.NDArray[np.float64]:
+    """Each probe's match volume without its expected false positives.
+
+    A value of share s sets its probe's bits in s of the messages; in the others each bit is set as often as the rest of
+    its frequency tells. So the volume is ``s + (1 - s) * prod((q - s) / (1 - s))``, which is solved for s by halving.
+    Frequencies are those on the wire, so declared noise and padding are corrected for, too.
+    """
+    volume = included(world.probes, world.bits).mean(axis=1)
+    q = unpack(world.bits).mean(axis=0)
+    out = np.zeros(len(volume))
+    for at, row in enumerate(unpack(world.probes).astype(bool)):
+        low, high = 0.0, float(volume[at])
+        for _ in range(40):
+            s = (low + high) / 2
+            rest = float(np.prod(np.clip((q[row] - s) / max(1e-12, 1 - s), 0.0, 1.0)))
+            low, high = (low, s) if s + (1 - s) * rest > volume[at] else (s, high)
+        out[at] = (low + high) / 2
+    return out
+
+
 def rank_attack(world: World, seed: int) -> list[Figure]:
     """(5) Name each subscription by the rank of its match volume: as counted, and corrected for false positives."""
     n, count = len(world), len(world.values)
     shuffle = np.random.default_rng(seed).permutation(count)
     volume = included(world.probes, world.bits).mean(axis=1)
-    flags = unpack(world.bits)
-    fill = flags.mean(axis=1)
-    weight = unpack(world.probes).sum(axis=1)
-    expected = np.array([(fill**b).mean() for b in weight])
-    corrected = (volume - expected) / np.maximum(1e-9, 1 - expected)
     plain = np.bincount(world.truth[world.truth >= 0], minlength=count) / max(1, n)
     ceiling = _by_rank(plain, world.known, shuffle) / count
     return [
-        _share("rank_naive", _by_rank(volume, world.known, shuffle), count, 1 / count, world.attribute, ceiling),
-        _share("rank_corrected", _by_rank(corrected, world.known, shuffle), count, 1 / count, world.attribute, ceiling),
+        _share(f"rank_{kind}", _by_rank(score, world.known, shuffle), count, 1 / count, world.attribute, ceiling)
+        for kind, score in (("naive", volume), ("corrected", true_shares(world)))
     ]
 
 
-def bit_groups(world: World, least: float = 0.3) -> tuple[Bools, npt.NDArray[np.float64]]:
+def bit_groups(bits: Words, hashes: int, least: float = 0.3) -> tuple[Bools, npt.NDArray[np.float64]]:
     """Bits that look like one token: for each bit, the ``k - 1`` others most correlated with it. One row a set.
 
     Correlation and not mere co-occurrence: other tokens and declared noise set the same bits at random, which lowers
     both sides alike, so the attack adapts to any background without knowing it.
     """
-    flags = unpack(world.bits).astype(np.float32)
+    flags = unpack(bits).astype(np.float32)
     n = len(flags)
     q = flags.mean(axis=0)
     live = np.flatnonzero((q > 5 / n) & (q < 0.98))
@@ -105,7 +120,7 @@ def bit_groups(world: World, least: float = 0.3) -> tuple[Bools, npt.NDArray[np.
     centred = (flags[:, live] - q[live]) / np.sqrt(q[live] * (1 - q[live]))
     phi = (centred.T @ centred) / n
     np.fill_diagonal(phi, 1.0)
-    best = np.argsort(-phi, axis=1, kind="stable")[:, : max(2, world.hashes)]
+    best = np.argsort(-phi, axis=1, kind="stable")[:, : max(2, hashes)]
     rows = np.zeros((len(live), flags.shape[1]), bool)
     strong = np.take_along_axis(phi, best, axis=1) >= least
     for at in range(len(live)):
@@ -114,12 +129,24 @@ def bit_groups(world: World, least: float = 0.3) -> tuple[Bools, npt.NDArray[np.
     return sets, np.array([flags[:, row].all(axis=1).mean() for row in sets])
 
 
+def frequent_sets(bits: Words, hashes: int) -> Figure:
+    """(4) Share of bits that belong to a set which occurs together more often than independent bits would."""
+    sets, support = bit_groups(bits, hashes)
+    flags = unpack(bits)
+    q, n = flags.mean(axis=0), len(flags)
+    null = np.array([q[row].prod() for row in sets])
+    # Beyond five standard deviations of the null: mining looks at many sets.
+    strong = support > null + 5 * np.sqrt(np.maximum(null, 1 / n) / n) if len(sets) else np.zeros(0, bool)
+    inside, live = int(sets[strong].any(axis=0).sum()) if len(sets) else 0, int((q > 0).sum())
+    return _share("bits_in_frequent_sets", inside, live, 0.0, "")
+
+
 def pattern_attack(world: World) -> tuple[Figure, npt.NDArray[np.int64]]:
     """(6) Reconstruct tokens from co-occurring bits and name them by a known distribution (Christen et al.).
 
     Returns the figure and, for each message, the value the attacker reads from it (-1: he cannot say).
     """
-    sets, support = bit_groups(world)
+    sets, support = bit_groups(world.bits, world.hashes)
     flags = unpack(world.bits).astype(bool)
     guesses = np.full(len(world), -1)
     hits, free = 0, np.ones(len(sets), bool)

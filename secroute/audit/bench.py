@@ -1,14 +1,16 @@
 """``secroute audit bench``: pair throughput of the fpr job beside the obvious Spark SQL join, same data, same run.
 
-TRUSTED side. The workload is the flights' (cycled if more are asked for) under the flights' profile. Workers are warmed
-by a full pass first: imports, kernels and tables are paid once in a worker's life and are timed apart.
+TRUSTED side. The workload is the flights' (cycled if more are asked for) under the flights' profile or a given one.
+Workers are warmed first: imports, kernels and tables are paid once in a worker's life and are timed apart.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,10 @@ import pyarrow as pa
 from secroute.audit import flights
 from secroute.audit.keys import run_keys
 from secroute.audit.run import Audit, Plan
-from secroute.audit.tables import load_block, words_of
+from secroute.audit.tables import Source, load_block, words_of
 from secroute.content import Message
 from secroute.content.files import write_messages, write_predicates
+from secroute.encoding.profile import Profile
 
 COUNT = "matches long"
 
@@ -32,30 +35,31 @@ def _flights(count: int) -> Iterator[Message]:
             made += 1
 
 
-def encoded_pass(predicates: str, filters: str, words: int, engine: str) -> Any:
+def encoded_pass(source: Source) -> Any:
     """A ``mapInArrow`` function: encoded matches only."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        here = load_block(predicates, filters, 0, words, engine)
+        here = load_block(source, 0)
         found = sum(
-            len(here.encoded.match_filters(words_of(b.column("bits"), words)).values) for b in batches if b.num_rows
+            len(here.encoded.match_filters(words_of(b.column("bits"), source.words)).values)
+            for b in batches
+            if b.num_rows
         )
         yield pa.RecordBatch.from_arrays([pa.array([found], pa.int64())], ["matches"])
 
     return run
 
 
-def exact_pass(predicates: str, filters: str, words: int, engine: str) -> Any:
+def exact_pass(source: Source) -> Any:
     """A ``mapInArrow`` function: exact matches only."""
-    import json
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        here = load_block(predicates, filters, 0, words, engine)
+        here = load_block(source, 0)
         found = 0
         for batch in batches:
             if batch.num_rows:
-                attributes = [json.loads(text) for text in batch.column("attributes").to_pylist()]
-                found += len(here.exact.match_predicates(attributes).values)
+                said = [json.loads(text) for text in batch.column("attributes").to_pylist()]
+                found += len(here.exact.match_predicates(said).values)
         yield pa.RecordBatch.from_arrays([pa.array([found], pa.int64())], ["matches"])
 
     return run
@@ -87,82 +91,75 @@ def sql_join(spark: Any, encoded: Any, filters: str, words: int) -> Any:
     return left.join(F.broadcast(right), condition).agg(F.count("*").alias("matches"))
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    messages: int = 50_000
+    predicates: int = 200_000
+    sql_messages: int = 500
+    exact_messages: int = 20_000
+
+
 def bench(
-    spark: Any, messages: int, predicates: int, sql_messages: int, exact_messages: int, seed: int,
-    say: Callable[[str], None],
+    spark: Any, sizes: Sizes, profile: Profile, narrow: bool, seed: int, say: Callable[[str], None],
     engine: str = "auto",
 ) -> dict[str, Any]:  # fmt: skip
     """All figures of one run."""
     with tempfile.TemporaryDirectory(prefix="secroute-audit-bench-") as name:
         root = Path(name)
-        write_messages(root / "messages.parquet", _flights(messages))
-        write_predicates(root / "predicates.jsonl", flights.predicates(predicates, seed=seed))
-        profile = flights.profile()
-        plan = Plan(
-            str(root / "messages.parquet"),
-            str(root / "predicates.jsonl"),
-            root / "run",
-            profile,
-            block=2 * predicates,
-            engine=engine,
-        )
+        write_messages(root / "messages.parquet", _flights(sizes.messages))
+        asked = flights.predicates(sizes.predicates, seed=seed, narrow=narrow)
+        write_predicates(root / "predicates.jsonl", asked)
+        paths = str(root / "messages.parquet"), str(root / "predicates.jsonl")
+        plan = Plan(*paths, root / "run", profile, block=2 * sizes.predicates, engine=engine)
         audit = Audit(spark, plan, run_keys(profile, None, None), say)
         audit.ingest()
         with audit.key_path() as path:
             audit.encode(path)
-        return _measure(spark, audit, messages, predicates, sql_messages, exact_messages, say)
+        return {**_measure(spark, audit, sizes, say), "narrow": narrow}
 
 
-def _measure(
-    spark: Any,
-    audit: Audit,
-    messages: int,
-    predicates: int,
-    sql_messages: int,
-    exact_messages: int,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    folders, words, engine = audit.folders, audit.plan.profile.words, audit.plan.engine
-    encoded = (
-        spark.read.parquet(folders.encoded)
-        .select("attributes", "bits")
-        .repartition(spark.sparkContext.defaultParallelism)
-        .cache()
-    )
+def _measure(spark: Any, audit: Audit, sizes: Sizes, say: Callable[[str], None]) -> dict[str, Any]:
+    source, cores = audit.source, spark.sparkContext.defaultParallelism
+    encoded = spark.read.parquet(source.encoded).select("attributes", "bits").repartition(cores).cache()
     encoded.count()
-    where = (folders.predicates, folders.filters, words, engine)
-    cold_s, _ = _timed(
-        encoded.limit(2_000).repartition(spark.sparkContext.defaultParallelism).mapInArrow(encoded_pass(*where), COUNT)
-    )
+
+    def some(count: int) -> Any:
+        frame = encoded.limit(count).repartition(cores).cache()
+        frame.count()
+        return frame
+
+    cold_s, _ = _timed(some(2_000).mapInArrow(encoded_pass(source), COUNT))
     say(f"workers warm after {cold_s:.1f} s")
-    half_s, _ = _timed(encoded.sample(0.5, seed=1).mapInArrow(encoded_pass(*where), COUNT))
-    encoded_s, matches = _timed(encoded.mapInArrow(encoded_pass(*where), COUNT))
+    growth = {}
+    for part in (4, 2):
+        growth[sizes.messages // part], _ = _timed(some(sizes.messages // part).mapInArrow(encoded_pass(source), COUNT))
+    encoded_s, matches = _timed(encoded.mapInArrow(encoded_pass(source), COUNT))
+    growth[sizes.messages] = encoded_s
     say(f"encoded: {encoded_s:.1f} s")
-    few = encoded.limit(exact_messages).repartition(spark.sparkContext.defaultParallelism).cache()
-    exact_count = few.count()
-    exact_s, exact_matches = _timed(few.mapInArrow(exact_pass(*where), COUNT))
+    exact_s, exact_matches = _timed(some(sizes.exact_messages).mapInArrow(exact_pass(source), COUNT))
     say(f"exact: {exact_s:.1f} s")
-    little = encoded.limit(sql_messages).repartition(spark.sparkContext.defaultParallelism)
-    sql_s, sql_matches = _timed(sql_join(spark, little, folders.filters, words))
+    sql_s, sql_matches = _timed(sql_join(spark, some(sizes.sql_messages), source.filters, source.words))
     say(f"SQL join: {sql_s:.1f} s")
-    rows = spark.read.parquet(folders.filters).count()
-    pairs_per_s, sql_per_s = messages * rows / encoded_s, sql_messages * rows / sql_s
+    rows = spark.read.parquet(source.filters).count()
+    pairs_per_s, sql_per_s = sizes.messages * rows / encoded_s, sizes.sql_messages * rows / sql_s
     return {
-        "messages": messages,
-        "predicates": predicates,
+        "messages": sizes.messages,
+        "predicates": sizes.predicates,
         "filter_rows": rows,
         "bits": audit.plan.profile.bits,
-        "engine": engine,
+        "hashes": audit.plan.profile.hashes,
+        "engine": source.engine,
         "pairs_per_s": pairs_per_s,
         "sql_pairs_per_s": sql_per_s,
         "speedup_over_sql": pairs_per_s / sql_per_s,
-        "exact_pairs_per_s": exact_count * predicates / exact_s,
-        "matches_per_message": exact_matches / max(1, exact_count),
-        "encoded_matches_per_message": matches / messages,
-        "sql_matches_per_message": sql_matches / sql_messages,
+        "exact_pairs_per_s": sizes.exact_messages * sizes.predicates / exact_s,
+        "matches_per_message": exact_matches / sizes.exact_messages,
+        "encoded_matches_per_message": matches / sizes.messages,
+        "sql_matches_per_message": sql_matches / sizes.sql_messages,
         "worker_start_and_table_s": cold_s,
-        "half_messages_s": half_s,
-        "all_messages_s": encoded_s,
-        "sql_messages": sql_messages,
+        "seconds_by_messages": growth,
+        "sql_messages": sizes.sql_messages,
         "sql_s": sql_s,
     }

@@ -25,6 +25,29 @@ def unpack(bits: Words) -> npt.NDArray[np.uint8]:
     return np.unpackbits(np.ascontiguousarray(bits).view(np.uint8), axis=1, bitorder="little")
 
 
+def joint_counts(bits: Words, names: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """``[names, popcount]``: how many messages have so many attributes and so many bits."""
+    joint = np.zeros((257, bits.shape[1] * 64 + 1), np.int64)
+    np.add.at(joint, (names, np.bitwise_count(bits).sum(axis=1).astype(np.int64)), 1)
+    return joint
+
+
+def popcount_information(joint: npt.NDArray[np.int64]) -> Figure:
+    """(2) What the number of set bits says about the number of attributes, in bits of information."""
+    n = int(joint.sum())
+    p = joint / max(1, n)
+    rows, columns = p.sum(axis=1, keepdims=True), p.sum(axis=0, keepdims=True)
+    live = p > 0
+    information = float((p[live] * np.log2(p[live] / (rows @ columns)[live])).sum())
+    # Miller and Madow: the plain estimate is too high by about (cells - rows - columns + 1) / 2n.
+    bias = (live.sum() - (rows > 0).sum() - (columns > 0).sum() + 1) / (2 * max(1, n) * math.log(2))
+    entropy = float(-(rows[rows > 0] * np.log2(rows[rows > 0])).sum())
+    spread = 1.96 * math.sqrt(max(entropy, 0.01) / max(1, n))
+    value = max(0.0, information - bias)
+    low, high = max(0.0, value - spread), value + spread
+    return Figure("popcount_information", value, low, high, 0.0, entropy, unit="bits", samples=n)
+
+
 @dataclass(frozen=True)
 class BitState:
     """Sums over messages; adding two states gives the state of both."""
@@ -39,10 +62,7 @@ class BitState:
     def of(cls, bits: Words, names: npt.NDArray[np.int64]) -> BitState:
         """The state of one batch."""
         flags = unpack(bits).astype(np.float32)
-        width = flags.shape[1]
-        joint = np.zeros((257, width + 1), np.int64)
-        np.add.at(joint, (names, flags.sum(axis=1).astype(np.int64)), 1)
-        return cls(joint, flags.sum(axis=0).astype(np.int64), (flags.T @ flags).astype(np.float64))
+        return cls(joint_counts(bits, names), flags.sum(axis=0).astype(np.int64), (flags.T @ flags).astype(np.float64))
 
     def merge(self, other: BitState) -> BitState:
         """The state of both."""
@@ -68,26 +88,8 @@ class BitState:
     # --- figures ---
 
     def popcount(self) -> Figure:
-        """(2) What the number of set bits says about the number of attributes, in bits of information."""
-        n, p = self.n, self.joint / max(1, self.n)
-        rows, columns = p.sum(axis=1, keepdims=True), p.sum(axis=0, keepdims=True)
-        live = p > 0
-        information = float((p[live] * np.log2(p[live] / (rows @ columns)[live])).sum())
-        # Miller and Madow: the plain estimate is too high by about (cells - rows - columns + 1) / 2n.
-        bias = (live.sum() - (rows > 0).sum() - (columns > 0).sum() + 1) / (2 * max(1, n) * math.log(2))
-        entropy = float(-(rows[rows > 0] * np.log2(rows[rows > 0])).sum())
-        spread = 1.96 * math.sqrt(max(entropy, 0.01) / max(1, n))
-        value = max(0.0, information - bias)
-        return Figure(
-            "popcount_information",
-            value,
-            max(0.0, value - spread),
-            value + spread,
-            0.0,
-            entropy,
-            unit="bits",
-            samples=n,
-        )
+        """(2) What the number of set bits says about the number of attributes."""
+        return popcount_information(self.joint)
 
     def skew(self) -> list[Figure]:
         """(3) How unevenly bits are used (Gini), and bits that are always on."""

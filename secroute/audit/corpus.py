@@ -44,8 +44,8 @@ _PREDICATE_SCHEMA = pa.schema(
 
 
 def dump(attributes: Any) -> str:
-    """The JSON text in which a message's attributes travel between jobs."""
-    return json.dumps(attributes, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """The JSON text in which a message's attributes travel between jobs; equal messages have equal texts."""
+    return json.dumps(attributes, ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True)
 
 
 def _message_row(record: Any) -> dict[str, Any]:

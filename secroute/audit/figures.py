@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 
@@ -29,5 +29,6 @@ class Figure:
         return 0.0 if abs(room) < 1e-12 else min(1.0, max(0.0, (self.value - self.chance) / room))
 
     def row(self, **more: Any) -> dict[str, Any]:
-        """A flat record for tables."""
-        return {**asdict(self), "advantage": self.advantage, **more}
+        """A flat record for tables, of plain Python numbers."""
+        numbers = {f.name: float(getattr(self, f.name)) for f in fields(self) if f.type == "float"}
+        return {**asdict(self), **numbers, "advantage": float(self.advantage), **more}

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from secroute.content import And, Constraint, Message, Node, Op, Or, Value
-from secroute.content.files import PredicateRecord
+from secroute.content.files import PredicateRecord, write_messages, write_predicates
 from secroute.encoding.profile import Profile
 from secroute.errors import AuditError
 
@@ -92,19 +93,32 @@ def _every(step: int) -> tuple[Mapping[str, Value], ...]:
 
 
 def predicates(
-    count: int, interfaces: int = 200, seed: int = 20130101, sample: int = 20_000
+    count: int, interfaces: int = 200, seed: int = 20130101, sample: int = 20_000, *, narrow: bool = False
 ) -> Iterator[PredicateRecord]:
-    """What travellers, airlines and airports would subscribe to, with the values of actual flights."""
+    """What travellers, airlines and airports would subscribe to, with the values of actual flights.
+
+    ``narrow``: travellers only. Each asks for a route and a plane or a time, and more, so few match a message.
+    """
     draw = random.Random(seed)
     flights = _every(max(1, RECORDS // sample))
     for number in range(count):
-        parts = [_conjunction(draw, draw.choice(flights)) for _ in range(2 if draw.random() < 0.1 else 1)]
+        kinds = _narrow_kinds if narrow else _kinds
+        alternatives = 2 if draw.random() < 0.1 else 1
+        parts = [_conjunction(draw, draw.choice(flights), kinds(draw)) for _ in range(alternatives)]
         node = parts[0] if len(parts) == 1 else Or(tuple(parts))
         yield PredicateRecord(f"s{number}", f"I{draw.randrange(interfaces)}", node)
 
 
-def _conjunction(draw: random.Random, flight: object) -> Node:
-    kinds = draw.sample(("route", "plane", "airline", "late", "far", "when"), draw.choice((2, 2, 3, 3, 4)))
+def _kinds(draw: random.Random) -> list[str]:
+    return draw.sample(("route", "plane", "airline", "late", "far", "when"), draw.choice((2, 2, 3, 3, 4)))
+
+
+def _narrow_kinds(draw: random.Random) -> list[str]:
+    more = draw.sample(("airline", "late", "far"), draw.choice((0, 1, 2)))
+    return ["route", draw.choice(("plane", "when")), *more]
+
+
+def _conjunction(draw: random.Random, flight: object, kinds: list[str]) -> Node:
     wanted = [c for kind in kinds for c in _constraints(draw, kind, flight)]  # type: ignore[arg-type]
     unique = list(dict.fromkeys(wanted))
     return unique[0] if len(unique) == 1 else And(tuple(unique))
@@ -134,3 +148,21 @@ def _constraints(draw: random.Random, kind: str, flight: dict[str, Value]) -> li
     return when + (
         [Constraint("hour", Op.GE, hour)] if draw.random() < 0.5 else [Constraint("day", Op.EQ, flight["day"])]
     )
+
+
+def write(out: Path, limit: int | None, count: int, held_back: float, seed: int) -> dict[str, Any]:
+    """Write the corpus as files, a share of it chosen at random into files of its own, which no plan has seen."""
+    if not 0 <= held_back < 1:
+        raise AuditError(f"the share held back is from 0 to below 1, not {held_back:g}")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "profile.toml").write_text(PROFILE_TOML.lstrip(), encoding="utf-8")
+    parts: dict[str, Any] = {"out": str(out)}
+    draws = random.Random(seed), random.Random(seed + 1)
+    chosen = [[draw.random() < held_back for _ in range(n)] for draw, n in zip(draws, (RECORDS, count), strict=True)]
+    for name, kept in (("", False), ("held_back_", True)) if held_back else (("", False),):
+        mine = (m for m, held in zip(messages(limit), chosen[0], strict=False) if held is kept)
+        asked = (p for p, held in zip(predicates(count), chosen[1], strict=True) if held is kept)
+        write_messages(out / f"{name}messages.parquet", mine)
+        write_predicates(out / f"{name}predicates.jsonl", asked)
+        parts[f"{name}predicates"] = sum(held is kept for held in chosen[1])
+    return parts

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from secroute.audit.intervals import ratio_interval, wilson
-from secroute.audit.tables import load_block, tally, words_of
+from secroute.audit.intervals import Z95, ratio_interval, wilson
+from secroute.audit.tables import Source, load_block, tally, words_of
 from secroute.errors import FalseNegativeError
 
 COUNTS = (
@@ -28,11 +28,11 @@ _SCHEMA = pa.schema(
 )
 
 
-def count_pairs(predicates: str, filters: str, block: int, words: int, engine: str) -> Any:
+def count_pairs(source: Source, block: int) -> Any:
     """A ``mapInArrow`` function over encoded messages: the counts of one task against one block."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        here = load_block(predicates, filters, block, words, engine)
+        here, words = load_block(source, block), source.words
         counts = np.zeros((len(here), 3), np.int64)
         deliveries = np.zeros((len(here.names), 3), np.int64)
         total = {"messages": 0, "exact2": 0.0, "false2": 0.0, "most": 0, "example": None}
@@ -87,17 +87,14 @@ def _rows(here: Any, counts: Any, deliveries: Any, total: dict[str, Any]) -> pa.
     )
 
 
-def run_fpr(spark: Any, folders: Any, blocks: list[int], words: int, engine: str = "auto") -> Any:
+def run_fpr(spark: Any, source: Source, blocks: list[int]) -> Any:
     """The merged counts of every block as one DataFrame (kind, id, messages, exact, encoded, ...)."""
     from functools import reduce
 
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-    encoded = spark.read.parquet(folders.encoded).select("attributes", "size", "bits")
-    parts = [
-        encoded.mapInArrow(count_pairs(folders.predicates, folders.filters, block, words, engine), COUNTS)
-        for block in blocks
-    ]
+    encoded = spark.read.parquet(source.encoded).select("attributes", "size", "bits")
+    parts = [encoded.mapInArrow(count_pairs(source, block), COUNTS) for block in blocks]
     return (
         reduce(lambda a, b: a.union(b), parts)
         .groupBy("kind", "id")
@@ -112,7 +109,7 @@ def run_fpr(spark: Any, folders: Any, blocks: list[int], words: int, engine: str
     )
 
 
-def rates(frame: Any, blocks: int) -> Any:
+def rates(frame: Any) -> Any:
     """Predicate or interface counts with their false-positive rates and Wilson intervals, in Spark."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -128,6 +125,24 @@ def rates(frame: Any, blocks: int) -> Any:
         .withColumn("fpr", F.when(trials > 0, share))
         .withColumn("low", F.when(trials > 0, F.greatest(F.lit(0.0), (centre - spread) / scale)))
         .withColumn("high", F.when(trials > 0, F.least(F.lit(1.0), (centre + spread) / scale)))
+    )
+
+
+def by_operator(predicates: Any) -> Any:
+    """Rates of the predicates that use each operator; the interval is over predicates, which differ most."""
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+    spread = Z95 * F.coalesce(F.stddev("fpr"), F.lit(0.0)) / F.sqrt(F.count("*"))
+    return (
+        predicates.withColumn("op", F.explode("ops"))
+        .groupBy("op")
+        .agg(
+            F.count("*").alias("predicates"),
+            *(F.sum(name).alias(name) for name in ("messages", "exact", "encoded", "missed")),
+            F.avg("fpr").alias("fpr"),
+            F.greatest(F.lit(0.0), F.avg("fpr") - spread).alias("low"),
+            F.least(F.lit(1.0), F.avg("fpr") + spread).alias("high"),
+        )
     )
 
 

@@ -1,9 +1,12 @@
-"""Confidence intervals and small statistics, without a dependency. TRUSTED side, pure."""
+"""Confidence intervals and small statistics, without a statistics package. TRUSTED side, pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 Z95 = 1.959963984540054
 
@@ -34,9 +37,23 @@ def ratio_interval(count: int, total: float, squares: float, per_unit: float, z:
     return max(0.0, mean - z * deviation) / per_unit, min(1.0, upper / per_unit)
 
 
+def crossed_interval(
+    per_message: npt.NDArray[np.float64], per_predicate: npt.NDArray[np.float64], trials: float, z: float = Z95
+) -> tuple[float, float]:
+    """Interval of a share of pairs where messages *and* predicates are samples: both spreads count.
+
+    The arguments are the hits of each message and of each predicate; ``trials`` is how many pairs could be hits.
+    """
+    total = float(per_message.sum())
+    if trials <= 0 or len(per_message) < 2 or len(per_predicate) < 2:
+        return 0.0, 1.0
+    spread = z * math.sqrt(sum(float(hits.var(ddof=1)) * len(hits) for hits in (per_message, per_predicate))) / trials
+    low, high = wilson(total, trials, z)
+    return max(0.0, min(low, total / trials - spread)), min(1.0, max(high, total / trials + spread))
+
+
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:
     """Rank correlation with ties averaged; 0 where either side is constant."""
-    import numpy as np
 
     def ranks(values: Sequence[float]) -> np.ndarray:
         _, inverse, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)

@@ -33,6 +33,8 @@ FIGURES = (
     "variant string, measure string, attribute string, value double, low double, high double, chance double, "
     "ceiling double, advantage double, unit string, samples long, seed long, corpus string"
 )
+WHOLE = "whole corpus"
+"""The variant of figures that are measured on every message, with the profile as it is."""
 WIDE_BITS, WIDE_HASHES = 8_192, 12
 FILTERS_COMPARED = 1_000
 
@@ -121,26 +123,46 @@ def measure(here: Encoder, other: Encoder, sample: Sample) -> list[Figure]:
     plain = [json.dumps(m, sort_keys=True) for m in sample.messages]
     state = BitState.of(bits, names)
     figures = [*structure.equality(bits, plain), state.popcount(), *state.skew(), state.dependence()]
+    figures.append(attacks.frequent_sets(bits, here.profile.hashes))
     figures += _filters(here, sample, bits)
     for attribute in sample.targets:
         figures += attack_all(here, other, sample, attribute)
     return figures
 
 
+def measure_corpus(encoded: Any, state: BitState) -> list[Figure]:
+    """Measures (1) to (4) over all encoded messages, from mergeable states: classes in Spark, merged bit counts."""
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+    def classes(column: str) -> tuple[int, int, float]:
+        row = (
+            encoded.groupBy(column)
+            .count()
+            .agg(F.count("*"), F.max("count"), F.sum("count"), F.sum(F.col("count").cast("double") ** 2))
+            .first()
+        )
+        return int(row[0]), int(row[1]), float((row[3] - row[2]) / max(1.0, float(row[2]) * (row[2] - 1)))
+
+    n = encoded.count()
+    equal = structure.equality_figures(n, classes("bits"), classes("attributes"))
+    return [*equal, state.popcount(), *state.skew(), state.dependence()]
+
+
 def _filters(here: Encoder, sample: Sample, bits: Any) -> list[Figure]:
     """Measures (8) and (9): the first disjunct of each predicate of the sample."""
-    filters, owners = here.encode_predicates(sample.predicates, match_all=True)
-    batch, wide_owners = here.tokenise_predicates(sample.predicates, match_all=True)
+    nodes = sample.predicates[:FILTERS_COMPARED]
+    filters, owners = here.encode_predicates(nodes, match_all=True)
+    batch, wide_owners = here.tokenise_predicates(nodes, match_all=True)
     wide = batch.bits(WIDE_BITS, WIDE_HASHES)
     first, rows = np.unique(owners, return_index=True)
     wide_first, wide_rows = np.unique(wide_owners, return_index=True)
-    single = first[(np.bincount(owners, minlength=len(sample.predicates)) == 1)[first]]
-    single = single[(np.bincount(wide_owners, minlength=len(sample.predicates)) == 1)[single]]
+    single = first[(np.bincount(owners, minlength=len(nodes)) == 1)[first]]
+    single = single[(np.bincount(wide_owners, minlength=len(nodes)) == 1)[single]]
     rows, wide_rows = rows[np.searchsorted(first, single)], wide_rows[np.searchsorted(wide_first, single)]
     if len(single) < 2:
         return []
     shown = min(2_000, len(bits))
-    exact = np.array([sum(matches(sample.predicates[p], m) for m in sample.messages[:shown]) for p in single[:200]])
+    exact = np.array([sum(matches(nodes[p], m) for m in sample.messages[:shown]) for p in single[:200]])
     return [
         *structure.covering(filters[rows], wide[wide_rows]),
         *structure.volumes(filters[rows[:200]], bits[:shown], exact),
@@ -153,7 +175,6 @@ def load_sample(messages: str, predicates: str, seed: int) -> Sample:
         json.loads(text) for text in pq.read_table(messages, columns=["attributes"])["attributes"].to_pylist()
     ]
     nodes = [parse(text) for text in pq.read_table(predicates, columns=["predicate"])["predicate"].to_pylist()]
-    nodes = nodes[:FILTERS_COMPARED]
     return Sample(attributes, nodes, choose_targets(nodes, attributes), seed)
 
 
@@ -167,17 +188,20 @@ def leakage_job(key_path: str, messages: str, predicates: str, seed: int, corpus
                 here = encoder(key_path, row["profile"].encode())
                 other = Encoder(here.profile, throwaway_token_keys(here.profile))
                 figures = measure(here, other, sample)
-                rows = [f.row(variant=row["variant"], seed=seed, corpus=corpus) for f in figures]
-                order = [part.split()[0] for part in FIGURES.split(", ")]
-                yield pa.RecordBatch.from_pylist([{key: r[key] for key in order} for r in rows], _schema(order))
+                yield pa.RecordBatch.from_pylist(as_rows(figures, row["variant"], seed, corpus), _schema())
 
     return run
 
 
-def _schema(order: list[str]) -> pa.Schema:
+def as_rows(figures: Sequence[Figure], variant: str, seed: int, corpus: str) -> list[dict[str, Any]]:
+    """Figures as rows of the table, each with its seed and the digest of its corpus."""
+    rows = [f.row(variant=variant, seed=seed, corpus=corpus) for f in figures]
+    return [{part.split()[0]: row[part.split()[0]] for part in FIGURES.split(", ")} for row in rows]
+
+
+def _schema() -> pa.Schema:
     kinds = {"string": pa.string(), "double": pa.float64(), "long": pa.int64()}
-    given = dict(part.split() for part in FIGURES.split(", "))
-    return pa.schema([(name, kinds[given[name]]) for name in order])
+    return pa.schema([(name, kinds[kind]) for name, kind in (part.split() for part in FIGURES.split(", "))])
 
 
 def run_leakage(spark: Any, profile: Profile, key_path: str, sample: tuple[str, str], seed: int, corpus: str) -> Any:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from secroute.audit.encode import binary
 from secroute.audit.keys import encoder
-from secroute.audit.tables import words_of
+from secroute.audit.tables import Source, encoded_table, words_of
 from secroute.content import And, Constraint, parse, render
 from secroute.content.dnf import disjuncts
 from secroute.engine.table import ForwardingTable
@@ -99,14 +99,13 @@ class Counter:
 
 
 @lru_cache(maxsize=1)
-def load_counter(factors: str, parts: str, words: int, engine: str) -> Counter:
+def load_counter(factors: str, parts: str, source: Source) -> Counter:
     """Index the parts, as predicates and as the bits that the encode job made of them."""
     known = Factors.load(factors)
     rows = pq.read_table(parts, columns=["text", "bits"])
     places = {text: place for place, text in enumerate(known.texts)}
     owner = np.array([places[text] for text in rows["text"].to_pylist()], np.int64)
-    bits = words_of(rows["bits"], words)
-    table = ForwardingTable.build(bits, np.zeros(len(bits), np.int64), engine=engine, rounds=0, match_all=True)
+    table = encoded_table(words_of(rows["bits"], source.words), source)
     starts = np.searchsorted(known.pairs[:, 0], np.arange(len(places) + 1)).astype(np.int64)
     return Counter(known, starts, owner, table, ExactTable.build([parse(t) for t in known.texts], engine="pivot"))
 
@@ -144,11 +143,11 @@ def tally_pairs(offsets: Any, rows: Any, starts: Any, second: Any, single: Any, 
             here[rows[at]] = False
 
 
-def count_parts(factors: str, parts_path: str, words: int, engine: str) -> Any:
+def count_parts(factors: str, parts_path: str, source: Source) -> Any:
     """A ``mapInArrow`` function over encoded messages: how often each part and each pair of parts matches."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        here = load_counter(factors, parts_path, words, engine)
+        here = load_counter(factors, parts_path, source)
         parts, pairs = len(here.factors.texts), here.factors.pairs
         counts = np.zeros((2, parts + len(pairs)), np.int64)
         messages = 0
@@ -159,7 +158,7 @@ def count_parts(factors: str, parts_path: str, words: int, engine: str) -> Any:
             messages += batch.num_rows
             said = [json.loads(text) for text in batch.column("attributes").to_pylist()]
             exact = here.exact.match_predicates(said)
-            found = here.encoded.match_filters(words_of(batch.column("bits"), words))
+            found = here.encoded.match_filters(words_of(batch.column("bits"), source.words))
             for row, csr, rows in ((0, exact, exact.values), (1, found, here.owner[found.values])):
                 tally_pairs(csr.offsets, rows, here.starts, second, counts[row, :parts], counts[row, parts:])
         if messages:
@@ -257,11 +256,11 @@ def run_parts(spark: Any, factors: str, key_path: str, profile: bytes) -> Any:
     return texts.mapInArrow(encode_parts(key_path, profile), PARTS)
 
 
-def run_shares(encoded: Any, factors: str, parts: str, words: int, engine: str) -> Any:
+def run_shares(encoded: Any, factors: str, parts: str, source: Source) -> Any:
     """The merged counts of parts and pairs over (a sample of) encoded messages."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-    counted = encoded.mapInArrow(count_parts(factors, parts, words, engine), SHARES)
+    counted = encoded.mapInArrow(count_parts(factors, parts, source), SHARES)
     return counted.groupBy("a", "b").agg(F.sum("exact").alias("exact"), F.sum("encoded").alias("encoded"))
 
 

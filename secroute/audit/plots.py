@@ -94,7 +94,7 @@ def sweep(rows: Sequence[dict[str, Any]], front: Sequence[dict[str, Any]]) -> st
     """Width against false positives; the front marked."""
     canvas, axes = _axes(height=3.8)
     floor = 1e-6
-    for hardening, colour in (("none", ACCENT), ("noise 50", "#7a5195"), ("pad 0.6", WARM)):
+    for hardening, colour in (("none", ACCENT), ("noise 50", "#7a5195"), ("pad 0.6", WARM), ("drop 300", "#c98b1b")):
         these = [r for r in rows if r["hardening"] == hardening]
         axes.scatter(
             [r["bits"] for r in these],

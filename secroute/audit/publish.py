@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
-from secroute.audit import report
+from secroute.audit import planning, report
 from secroute.audit.run import Audit
 from secroute.audit.verdict import judge
+from secroute.encoding.profile import Profile
+from secroute.errors import AuditError
 
+FIGURES = "figures.json"
 SHOWN = 12
 SCATTER = 1_500
 
@@ -22,7 +26,7 @@ def configured_variant(audit: Audit) -> str:
 
 
 def publish(audit: Audit, policy: dict[str, Any]) -> dict[str, Any]:
-    """Write the verdict and the report; returns what the command prints."""
+    """Write figures, verdict and report; returns what the command prints."""
     folders, spark = audit.folders, audit.spark
     predicates = spark.read.parquet(folders.table("predicates"))
     joined = audit.predictions().select("observed", "textbook", "expected", "holds").where("expected is not null")
@@ -32,27 +36,70 @@ def publish(audit: Audit, policy: dict[str, Any]) -> dict[str, Any]:
         "operators": _top(spark.read.parquet(folders.table("operators")), "fpr", 100),
         "scatter": [r.asDict() for r in joined.limit(SCATTER).collect()],
     }
-    variant = configured_variant(audit)
-    verdict = judge(audit.found, policy, variant)
-    identity = audit.plan.identity()
-    verdict |= {"corpus": identity["corpus"], "seed": identity["seed"], "profile": audit.plan.profile.digest.hex()}
-    report.write(folders.root / "verdict.json", json.dumps(verdict, indent=1) + "\n")
-    report.write(folders.root / "report.html", report.render(audit.found, tables, verdict, identity, variant))
+    figures = {
+        "found": audit.found,
+        "tables": tables,
+        "variant": configured_variant(audit),
+        "identity": audit.plan.identity(),
+        "profile_digest": audit.plan.profile.digest.hex(),
+    }
+    report.write(folders.root / FIGURES, json.dumps(figures, indent=1) + "\n")
+    return write_report(folders.root, policy)
+
+
+def write_report(root: Path, policy: dict[str, Any]) -> dict[str, Any]:
+    """Verdict and report of a run whose figures are whole; needs no Spark, so another policy is judged at once."""
+    path = root / FIGURES
+    if not path.exists():
+        raise AuditError(f"{root}: holds no finished run (there is no {FIGURES}); run the audit first")
+    figures = json.loads(path.read_text(encoding="utf-8"))
+    found, identity, variant = figures["found"], figures["identity"], figures["variant"]
+    verdict = judge(found, policy, variant)
+    verdict |= {"corpus": identity["corpus"], "seed": identity["seed"], "profile": figures["profile_digest"]}
+    report.write(root / "verdict.json", json.dumps(verdict, indent=1) + "\n")
+    report.write(root / "report.html", report.render(found, figures["tables"], verdict, identity, variant))
     return {
         "verdict": verdict["verdict"],
         "violated": [c["check"] for c in verdict["checks"] if not c["ok"]],
-        **audit.found["fpr"],
-        "prediction": audit.found["prediction"],
-        "leakage_figures": len(audit.found.get("leakage", [])),
-        "report": str(folders.root / "report.html"),
+        **found["fpr"],
+        "prediction": found["prediction"],
+        "leakage_figures": len(found.get("leakage", [])),
+        "report": str(root / "report.html"),
     }
+
+
+def plan(audit: Audit, target_fpr: float, max_bits: int) -> dict[str, Any]:
+    """Sweep, choose, check on the other half of the sample, and write the recommended profile with its evidence."""
+    audit.ingest()
+    with audit.key_path() as path:
+        rows = audit.sweep(path)
+        best, again = planning.recommend(
+            audit.spark, rows, (target_fpr, max_bits), path, audit.sample(), audit.plan.seed
+        )
+    profile = Profile.from_bytes(best["profile"].encode())
+    target = audit.folders.root / "profile.toml"
+    kept = ("fpr", "low", "high", "messages", "predicates")
+    evidence = {
+        "target_fpr": target_fpr,
+        "max_bits": max_bits,
+        "profile": str(target),
+        **{key: value for key, value in best.items() if key != "profile"},
+        "other_half": {key: again[key] for key in kept},
+        "grid_points": len(rows),
+        "grid_points_that_fit": sum(r["bits"] <= max_bits and r["high"] <= target_fpr for r in rows),
+        "seed": audit.plan.seed,
+        "corpus": audit.plan.identity()["corpus"],
+    }
+    report.write(target, planning.to_toml(profile))
+    report.write(audit.folders.root / "plan.json", json.dumps(evidence, indent=1) + "\n")
+    return evidence
 
 
 def single(audit: Audit, job: str) -> dict[str, Any]:
     """One job alone, after the stages it needs."""
     audit.ingest()
     with audit.key_path() as path:
-        if job in ("encode", "fpr"):
+        if job in ("encode", "fpr", "leakage"):
             audit.encode(path)
         if job == "encode":
             return {"encoded": audit.folders.encoded, "filters": audit.folders.filters}

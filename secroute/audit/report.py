@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from secroute.audit import plots
+from secroute.audit.leakage import WHOLE
 from secroute.audit.sweep import pareto
 
 _STYLE = """
@@ -37,6 +38,7 @@ MEASURES = {
     "popcount_information": "number of attributes read from the number of bits",
     "bit_skew_gini": "unevenness of bits",
     "dependent_bit_pairs": "bits that occur together",
+    "bits_in_frequent_sets": "bits that belong to a recognisable set",
     "covering_edges_true": "which subscription is wider than which",
     "volume_correlation": "how busy a subscription is",
     "rank_naive": "subscriptions named by volume",
@@ -121,7 +123,7 @@ def _cards(found: dict[str, Any]) -> str:
         (percent(fpr["fpr"]), "false-positive rate"),
         (percent(fpr["precision"]), "of encoded matches are true"),
         (f"{fpr['matches_per_message']:.1f}", "true matches a message"),
-        (f"{fpr['pairs']:.2e}", "pairs compared"),
+        (f"{fpr['pairs'] / 1e9:,.3g} billion", "pairs compared"),
     ]
     return (
         "<div class=cards>" + "".join(f"<div class=card><b>{v}</b><span>{t}</span></div>" for v, t in cards) + "</div>"
@@ -132,15 +134,9 @@ def _leakage(found: dict[str, Any], variant: str) -> str:
     rows = found.get("leakage", [])
     if not rows:
         return ""
-    table = _mean_advantages(rows)
-    variants = list(
-        dict.fromkeys(
-            r["variant"]
-            for r in sorted(
-                rows, key=lambda r: ("none", "pad", "noise", "drop", "all", "as configured").index(r["variant"])
-            )
-        )
-    )
+    table = _mean_advantages([r for r in rows if r["variant"] != WHOLE])
+    known = ("none", "pad", "noise", "drop", "all", "as configured")
+    variants = [name for name in known if any(r["variant"] == name for r in rows)]
     names = [m for m in MEASURES if any(key[0] == m for key in table)]
     shown = {(MEASURES[m], v): value for (m, v), value in table.items()}
     text = (
@@ -148,11 +144,11 @@ def _leakage(found: dict[str, Any], variant: str) -> str:
         "hardenings of the profile; the attacker knows which is used and adapts.</p>"
         + plots.heat([MEASURES[m] for m in names], variants, shown)
     )
-    mine = [r for r in rows if r["variant"] == variant]
+    mine = [r for r in rows if r["variant"] in (variant, WHOLE)]
     body = [
         (
             r["measure"],
-            r["attribute"],
+            r["attribute"] or (WHOLE if r["variant"] == WHOLE else ""),
             f"{r['value']:.4g}",
             f"{r['low']:.4g} – {r['high']:.4g}",
             f"{r['chance']:.4g}",
@@ -161,7 +157,7 @@ def _leakage(found: dict[str, Any], variant: str) -> str:
         )
         for r in mine
     ]
-    head = ("measure", "attribute", "value", "95 % interval", "chance", "plain text", "samples")
+    head = ("measure", "of", "value", "95 % interval", "chance", "plain text", "samples")
     return (
         text
         + f"<p class=soft>All figures for the profile as it runs ({html.escape(variant)}):</p>"

@@ -14,13 +14,14 @@ from typing import Any
 
 from secroute.audit import corpus, encode, fpr, leakage, marginals, predict, stages, sweep
 from secroute.audit.keys import worker_key_file
+from secroute.audit.tables import Source
 from secroute.encoding.profile import Profile
 from secroute.errors import AuditError
 from secroute.keyring import TokenKeys
 
 BLOCK_PREDICATES = 200_000
 SAMPLE_MESSAGES = 6_000
-SAMPLE_PREDICATES = 1_000
+SAMPLE_PREDICATES = 2_000
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,12 @@ class Audit:
             parts = marginals.run_parts(spark, folders.factors, key_path, profile)
             stages.stage(folders, folders.parts, _writer(parts, folders.parts), self.say)
 
+    @property
+    def source(self) -> Source:
+        """What a worker builds its tables from."""
+        plan, folders = self.plan, self.folders
+        return Source(folders.predicates, folders.filters, folders.encoded, plan.profile.words, plan.engine)
+
     def blocks(self) -> list[int]:
         """The blocks there are."""
         return sorted(int(path.name.partition("=")[2]) for path in Path(self.folders.filters).glob("block=*"))
@@ -123,9 +130,9 @@ class Audit:
         """Count every pair; tables by predicate, operator and interface; the summary."""
         from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-        plan, folders, spark = self.plan, self.folders, self.spark
+        folders, spark = self.folders, self.spark
         counts = folders.table("counts")
-        frame = fpr.run_fpr(spark, folders, self.blocks(), plan.profile.words, plan.engine)
+        frame = fpr.run_fpr(spark, self.source, self.blocks())
         stages.stage(folders, counts, _writer(frame, counts), self.say)
         merged = spark.read.parquet(counts)
         total = merged.where("kind = 'total'").first()
@@ -133,22 +140,14 @@ class Audit:
             raise AuditError("nothing was counted: there are no messages")
         messages = self.found["messages"]["records"]
         self.found["fpr"] = fpr.summarise(total.asDict(), self.found["predicates"]["records"], messages)
-        by_predicate = fpr.rates(merged.where("kind = 'predicate'"), 1)
+        by_predicate = fpr.rates(merged.where("kind = 'predicate'"))
         listed = spark.read.parquet(folders.predicates).select("id", "interface", "predicate", "ops", "row")
         counted = by_predicate.drop("kind", "exact2", "false2", "most", "example", "bytes")
         joined = counted.withColumn("row", F.col("id").cast("long")).drop("id").join(listed, "row")
-        by_op = (
-            joined.withColumn("op", F.explode("ops"))
-            .groupBy("op")
-            .agg(
-                F.count("*").alias("predicates"),
-                *(F.sum(name).alias(name) for name in ("messages", "exact", "encoded", "missed")),
-            )
-        )
-        by_interface = fpr.rates(merged.where("kind = 'interface'"), 1)
+        by_interface = fpr.rates(merged.where("kind = 'interface'"))
         for name, table in (
             ("predicates", joined),
-            ("operators", fpr.rates(by_op, 1)),
+            ("operators", fpr.by_operator(joined)),
             ("interfaces", by_interface.drop("kind", "exact2", "false2", "most", "example")),
         ):
             path = folders.table(name)
@@ -166,10 +165,8 @@ class Audit:
         """Predictions beside what was counted."""
         plan, folders, spark = self.plan, self.folders, self.spark
         words, messages = plan.profile.words, self.found["messages"]["records"]
-        state, predicted = folders.table("bit_state"), folders.table("predicted")
-        frame = predict.run_states(spark, folders.encoded, words, messages)
-        stages.stage(folders, state, _writer(frame, state), self.say)
-        frame = predict.run_predictions(spark, folders.filters, state, words)
+        predicted = folders.table("predicted")
+        frame = predict.run_predictions(spark, folders.filters, self.bit_state(), words)
         stages.stage(folders, predicted, _writer(frame, predicted), self.say)
         if self.by_attributes:
             self._expect(messages)
@@ -195,7 +192,7 @@ class Audit:
         shares, expected = folders.table("attribute_shares"), folders.table("expected")
         encoded = spark.read.parquet(folders.encoded).select("attributes", "bits")
         some = marginals.sample(encoded, messages, marginals.SAMPLE_MESSAGES, plan.seed)
-        frame = marginals.run_shares(some, folders.factors, folders.parts, plan.profile.words, plan.engine)
+        frame = marginals.run_shares(some, folders.factors, folders.parts, self.source)
         stages.stage(folders, shares, _writer(frame, shares), self.say)
         frame = marginals.run_expectations(spark, folders.factors, shares, messages)
         stages.stage(folders, expected, _writer(frame, expected), self.say)
@@ -218,15 +215,29 @@ class Audit:
         return paths
 
     def leakage(self, key_path: str) -> list[dict[str, Any]]:
-        """All measures, for every hardening."""
-        folders, plan = self.folders, self.plan
-        path = folders.table("leakage")
-        corpus_digest = plan.identity()["corpus"]
-        frame = leakage.run_leakage(self.spark, plan.profile, key_path, self.sample(), plan.seed, corpus_digest)
-        stages.stage(folders, path, _writer(frame, path), self.say)
-        self.found["leakage"] = [row.asDict() for row in self.spark.read.parquet(path).collect()]
+        """All measures for every hardening on the sample, and those that are sums over the whole corpus."""
+        folders, plan, spark = self.folders, self.plan, self.spark
+        path, digest = folders.table("leakage"), plan.identity()["corpus"]
+
+        def write() -> None:
+            frame = leakage.run_leakage(spark, plan.profile, key_path, self.sample(), plan.seed, digest)
+            state = predict.load_state(self.bit_state())
+            figures = leakage.measure_corpus(spark.read.parquet(folders.encoded), state)
+            rows = leakage.as_rows(figures, leakage.WHOLE, plan.seed, digest)
+            frame.union(spark.createDataFrame(rows, frame.schema)).write.parquet(path)
+
+        stages.stage(folders, path, write, self.say)
+        self.found["leakage"] = [row.asDict() for row in spark.read.parquet(path).collect()]
         rows: list[dict[str, Any]] = self.found["leakage"]
         return rows
+
+    def bit_state(self) -> str:
+        """The merged state of the messages' bits."""
+        folders, path = self.folders, self.folders.table("bit_state")
+        records = self.found["messages"]["records"]
+        frame = predict.run_states(self.spark, folders.encoded, self.plan.profile.words, records)
+        stages.stage(folders, path, _writer(frame, path), self.say)
+        return path
 
     def sweep(self, key_path: str) -> list[dict[str, Any]]:
         """The grid."""

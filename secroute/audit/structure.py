@@ -27,9 +27,13 @@ def _classes(rows: Sequence[Hashable]) -> tuple[int, int, float]:
 
 def equality(bits: Words, plain: Sequence[str]) -> list[Figure]:
     """(1) Equal messages look equal: distinct share, largest class, min-entropy, and equal pairs that are visible."""
-    n = len(bits)
-    distinct, largest, pairs = _classes([row.tobytes() for row in bits])
-    plain_distinct, plain_largest, plain_pairs = _classes(plain)
+    return equality_figures(len(bits), _classes([row.tobytes() for row in bits]), _classes(plain))
+
+
+def equality_figures(n: int, shown: tuple[int, int, float], plain: tuple[int, int, float]) -> list[Figure]:
+    """The same from (number of classes, size of the largest, share of equal pairs), as bits and as plain text."""
+    distinct, largest, pairs = shown
+    plain_distinct, plain_largest, plain_pairs = plain
     low, high = wilson(distinct, n)
     share = largest / n
     span = wilson(largest, n)

@@ -1,118 +1,213 @@
-"""The sweep: widths, hash counts, encodings and hardenings over one sample, each token hashed once; and the plan.
+"""The sweep: widths, hash counts, encodings and hardenings over one sample, each token hashed once.
 
 TRUSTED side. One task an encoding: it tokenises messages and predicates once and derives the bits of every (m, k,
-hardening) from the same digests. The plan reads the grid: the least revealing profile within a target and a width.
+hardening) from the same digests. The grid is judged on one half of the sample; a plan is checked on the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from secroute import limits
 from secroute.audit.attacks import included, top_values
-from secroute.audit.bitstate import BitState, unpack
-from secroute.audit.intervals import ratio_interval, spearman
+from secroute.audit.bitstate import BitState, joint_counts, popcount_information
+from secroute.audit.intervals import crossed_interval, spearman
 from secroute.audit.keys import encoder, token_keys
-from secroute.audit.leakage import Sample, load_sample
+from secroute.audit.leakage import WIDE_BITS, WIDE_HASHES, Sample, load_sample
 from secroute.content import Constraint, Op
+from secroute.encoding.bloom import TokenBatch
 from secroute.encoding.encoder import Encoder
 from secroute.encoding.hardening import Hardening, apply_side
 from secroute.encoding.profile import Profile
-from secroute.encoding.schema import NumberIndex, Schema
+from secroute.encoding.schema import NumberIndex, Schema, TextIndex
 from secroute.engine.table import ForwardingTable
-from secroute.errors import AuditError
 from secroute.exact.table import ExactTable
+from secroute.opaque import Words
 
 GRID = (
-    "encoding string, hardening string, bits int, hashes int, fill double, pairs long, false long, missed long, "
-    "fpr double, low double, high double, dependent double, volume double, leakage double, profile string"
+    "encoding string, hardening string, bits int, hashes int, fill double, messages long, predicates long, "
+    "filters long, pairs long, false long, missed long, fpr double, low double, high double, "
+    "dependent double, popcount double, volume double, covering double, leakage double, profile string"
 )
 BITS = (192, 256, 384, 512, 768, 1024, 1536, 2048)
 HASHES = (2, 3, 4, 6, 8)
 SWEEP_MESSAGES, SWEEP_PREDICATES = 3_000, 1_000
+SHOWN_MESSAGES, SHOWN_FILTERS, SHOWN_WORDS = 1_000, 300, 4
+"""What the leakage columns are measured on: they only rank grid points; the leakage job measures in earnest."""
 
 
 def encodings(profile: Profile) -> dict[str, Profile]:
-    """The profile's encoding, and its neighbours: ranges off, implied tokens, finer covers."""
+    """The profile's encoding, and its neighbours: ranges off, implied tokens, finer covers, a finer schema."""
     bare = replace(profile, hardening=())
     plain = {n: i for n, i in profile.schema.attributes.items() if not isinstance(i, NumberIndex)}
+    fine = Schema({name: _finer(index) for name, index in profile.schema.attributes.items()})
     found = {
         "as given": bare,
         "ranges off": replace(bare, schema=Schema(plain)),
         "implied existence": replace(bare, implied="existence"),
         "covers of 4": replace(bare, cover_disjuncts=4),
+        "finer schema, covers of 8": replace(bare, schema=fine, cover_disjuncts=8),
     }
     return {name: p for i, (name, p) in enumerate(found.items()) if p not in list(found.values())[:i]}
 
 
-def hardenings(bits: int) -> dict[str, tuple[Hardening, ...]]:
+def _finer(index: NumberIndex | TextIndex) -> NumberIndex | TextIndex:
+    """Every level of a range, every length of a ladder up to its longest."""
+    if isinstance(index, NumberIndex):
+        return replace(index, step=1)
+    most = limits.LADDER_STEPS_MAX
+    fill = {
+        name: tuple(range(1, max(ladder) + 1)) if ladder and max(ladder) <= most else ladder
+        for name, ladder in (("prefixes", index.prefixes), ("suffixes", index.suffixes))
+    }
+    return replace(index, step=1, prefixes=fill["prefixes"], suffixes=fill["suffixes"])
+
+
+def hardenings(bits: int, hashes: int) -> dict[str, tuple[Hardening, ...]]:
     """The hardenings tried at every width."""
     return {
         "none": (),
         "noise 50": (Hardening.of("noise", per_mille=50),),
         "pad 0.6": (Hardening.of("pad", popcount=int(bits * 0.6)),),
+        "drop 300": (Hardening.of("drop", per_mille=300, minimum=max(2, hashes)),),
     }
 
 
-def sweep_one(
-    here: Encoder, hardening_key: bytes, name: str, sample: Sample, grid: Sequence[tuple[int, int]]
-) -> list[dict[str, Any]]:
-    """All grid points of one encoding."""
-    messages, nodes = sample.messages[:SWEEP_MESSAGES], sample.predicates[:SWEEP_PREDICATES]
-    said = here.tokenise_messages(messages)
-    asked, owners = here.tokenise_predicates(nodes, match_all=True)
-    probes = [Constraint(a, Op.EQ, v) for a in sample.targets[:1] for v, _ in top_values(messages, a)]
-    probed, _ = here.tokenise_predicates(probes, match_all=True) if probes else (None, None)
-    shares = np.array([s for a in sample.targets[:1] for _, s in top_values(messages, a)])
-    exact = ExactTable.build(nodes, engine="pivot").match_predicates(messages)
-    truth = np.zeros((len(messages), len(nodes)), bool)
-    truth[exact.rows(), exact.values] = True
-    rows = []
-    for bits, hashes in grid:
-        plain, filters = said.bits(bits, hashes), asked.bits(bits, hashes)
-        for label, chosen in hardenings(bits).items():
-            own = apply_side(chosen, "message", plain, hardening_key)
-            hard = apply_side(chosen, "filter", filters, hardening_key)
-            table = ForwardingTable.build(hard, np.zeros(len(hard), np.int64), engine="scan", rounds=0, match_all=True)
-            found = table.match_filters(own)
-            shown = np.zeros_like(truth)
-            shown[found.rows_of_values(), owners[found.values]] = True
-            false = (shown & ~truth).sum(axis=1).astype(np.float64)
-            trials = (truth.size - int(truth.sum())) / len(messages)
-            low, high = ratio_interval(len(messages), float(false.sum()), float((false**2).sum()), trials)
-            dependent = BitState.of(own, np.zeros(len(own), np.int64)).dependence().value
-            seen = included(probed.bits(bits, hashes), own).mean(axis=1) if probed is not None else np.zeros(0)
-            volume = max(0.0, spearman(seen.tolist(), shares.tolist())) if len(seen) > 2 else 0.0
-            profile = replace(here.profile, bits=bits, hashes=hashes, hardening=chosen)
-            pairs = len(messages) * len(nodes) - int(truth.sum())
-            rows.append(
-                {
-                    "encoding": name, "hardening": label, "bits": bits, "hashes": hashes,
-                    "fill": float(unpack(own).mean()), "pairs": pairs, "false": int(false.sum()),
-                    "missed": int((truth & ~shown).sum()), "fpr": float(false.sum()) / max(1, pairs), "low": low,
-                    "high": high, "dependent": dependent, "volume": volume, "leakage": (dependent + volume) / 2,
-                    "profile": profile.to_bytes().decode(),
-                }
-            )  # fmt: skip
-    return rows
+@dataclass(frozen=True)
+class Tokenised:
+    """A sample under one encoding, as tokens that are hashed already, with the truth beside it."""
+
+    encoding: str
+    profile: Profile
+    said: TokenBatch
+    asked: TokenBatch
+    owners: npt.NDArray[np.int64]
+    probed: TokenBatch | None
+    shares: npt.NDArray[np.float64]
+    names: npt.NDArray[np.int64]
+    truth: npt.NDArray[np.bool_]
+    covering: npt.NDArray[np.bool_]
+    """Which of the first filters cover which, by their tokens."""
+
+    @classmethod
+    def of(cls, here: Encoder, encoding: str, sample: Sample, half: int) -> Tokenised:
+        """One half of the sample (0 or 1), tokenised."""
+        part = slice(half * len(sample.messages) // 2, (half + 1) * len(sample.messages) // 2)
+        messages = sample.messages[part][:SWEEP_MESSAGES]
+        part = slice(half * len(sample.predicates) // 2, (half + 1) * len(sample.predicates) // 2)
+        nodes = sample.predicates[part][:SWEEP_PREDICATES]
+        asked, owners = here.tokenise_predicates(nodes, match_all=True)
+        top = [(a, v, share) for a in sample.targets[:1] for v, share in top_values(messages, a)]
+        probes = [Constraint(a, Op.EQ, v) for a, v, _ in top]
+        exact = ExactTable.build(nodes, engine="pivot").match_predicates(messages)
+        truth = np.zeros((len(messages), len(nodes)), bool)
+        truth[exact.rows(), exact.values] = True
+        return cls(
+            encoding,
+            here.profile,
+            here.tokenise_messages(messages),
+            asked,
+            owners,
+            here.tokenise_predicates(probes, match_all=True)[0] if probes else None,
+            np.array([share for _, _, share in top]),
+            np.array([len(m) for m in messages]),
+            truth,
+            _covering(asked.bits(WIDE_BITS, WIDE_HASHES)[:SHOWN_FILTERS]),
+        )
 
 
-def sweep_job(key_path: str, messages: str, predicates: str, seed: int, grid: Sequence[tuple[int, int]]) -> Any:
-    """A ``mapInArrow`` function over (encoding, profile): its grid."""
+def _covering(filters: Words) -> npt.NDArray[np.bool_]:
+    edges = included(filters, filters)
+    np.fill_diagonal(edges, False)
+    return edges
+
+
+def grid_point(
+    sample: Tokenised, bits: int, hashes: int, label: str, chosen: tuple[Hardening, ...], key: bytes
+) -> dict[str, Any]:
+    """One point: its false positives with an interval over messages and predicates, and what it shows."""
+    truth = sample.truth
+    own = apply_side(chosen, "message", sample.said.bits(bits, hashes), key)
+    hard = apply_side(chosen, "filter", sample.asked.bits(bits, hashes), key)
+    table = ForwardingTable.build(hard, np.zeros(len(hard), np.int64), engine="scan", rounds=0, match_all=True)
+    found = table.match_filters(own)
+    shown = np.zeros_like(truth)
+    shown[found.rows_of_values(), sample.owners[found.values]] = True
+    false = shown & ~truth
+    trials = truth.size - int(truth.sum())
+    low, high = crossed_interval(false.sum(axis=1).astype(float), false.sum(axis=0).astype(float), trials)
+    leaks = _leaks(sample, own, hard, bits, hashes)
+    return {
+        "encoding": sample.encoding,
+        "hardening": label,
+        "bits": bits,
+        "hashes": hashes,
+        "fill": float(np.bitwise_count(own).sum() / (64 * own.size)),
+        "messages": truth.shape[0],
+        "predicates": truth.shape[1],
+        "filters": len(hard),
+        "pairs": trials,
+        "false": int(false.sum()),
+        "missed": int((truth & ~shown).sum()),
+        "fpr": float(false.sum()) / max(1, trials),
+        "low": low,
+        "high": high,
+        **leaks,
+        "leakage": sum(leaks.values()) / len(leaks),
+        "profile": replace(sample.profile, bits=bits, hashes=hashes, hardening=chosen).to_bytes().decode(),
+    }
+
+
+def _leaks(sample: Tokenised, own: Words, hard: Words, bits: int, hashes: int) -> dict[str, float]:
+    """Four cheap measures, each from 0 (chance) to 1 (plain text): (4), (2), (9) and (8)."""
+    # Hashing spreads tokens over all words alike, so pairs of bits of the first words stand for all pairs.
+    state = BitState.of(own[:SHOWN_MESSAGES, :SHOWN_WORDS], sample.names[:SHOWN_MESSAGES])
+    popcount = popcount_information(joint_counts(own[:SHOWN_MESSAGES], sample.names[:SHOWN_MESSAGES]))
+    volume = 0.0
+    if sample.probed is not None and len(sample.shares) > 2:
+        seen = included(sample.probed.bits(bits, hashes), own).mean(axis=1)
+        volume = max(0.0, spearman(seen.tolist(), sample.shares.tolist()))
+    edges = _covering(hard[:SHOWN_FILTERS]) & sample.covering
+    return {
+        "dependent": state.dependence().value,
+        "popcount": popcount.advantage,
+        "volume": volume,
+        "covering": float(edges.sum() / max(1, sample.covering.sum())),
+    }
+
+
+def sweep_job(
+    key_path: str,
+    messages: str,
+    predicates: str,
+    seed: int,
+    grid: Sequence[tuple[int, int]],
+    labels: Sequence[str] = (),
+    half: int = 0,
+) -> Any:
+    """A ``mapInArrow`` function over (encoding, profile): its grid, with every hardening or those of ``labels``."""
     kinds = {"string": pa.string(), "double": pa.float64(), "long": pa.int64(), "int": pa.int32()}
     schema = pa.schema([(part.split()[0], kinds[part.split()[1]]) for part in GRID.split(", ")])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                sample = load_sample(messages, predicates, seed)
                 profile = row["profile"].encode()
                 key = token_keys(key_path, profile).hardening_key()
-                rows = sweep_one(encoder(key_path, profile), key, row["encoding"], sample, grid)
+                sample = load_sample(messages, predicates, seed)
+                here = Tokenised.of(encoder(key_path, profile), row["encoding"], sample, half)
+                rows = [
+                    grid_point(here, bits, hashes, label, chosen, key)
+                    for bits, hashes in grid
+                    for label, chosen in hardenings(bits, hashes).items()
+                    if not labels or label in labels
+                ]
                 yield pa.RecordBatch.from_pylist(rows, schema)
 
     return run
@@ -128,7 +223,6 @@ def run_sweep(
 ) -> Any:
     """A DataFrame of grid points."""
     points = list(grid) or [(m, k) for m in BITS for k in HASHES]
-    # Every encoding is cut into parts of the grid, so that all cores have work; each part hashes its tokens once.
     parts = [(name, p.to_bytes().decode()) for name, p in encodings(profile).items()]
     frame = spark.createDataFrame(parts, "encoding string, profile string").repartition(len(parts))
     return frame.mapInArrow(sweep_job(key_path, *sample, seed, points), GRID)
@@ -145,39 +239,3 @@ def pareto(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         if not better:
             front.append(row)
     return sorted(front, key=lambda r: (r["bits"], r["fpr"]))
-
-
-def recommend(rows: Sequence[dict[str, Any]], target_fpr: float, max_bits: int) -> dict[str, Any]:
-    """The least revealing, then narrowest point whose whole interval meets the target within the width."""
-    fitting = [r for r in rows if r["bits"] <= max_bits]
-    if not fitting:
-        raise AuditError(f"no grid point has at most {max_bits} bits; the narrowest is {min(r['bits'] for r in rows)}")
-    good = [r for r in fitting if r["high"] <= target_fpr]
-    if not good:
-        best = min(fitting, key=lambda r: r["high"])
-        raise AuditError(
-            f"no profile of at most {max_bits} bits meets {target_fpr:.3%}; the best has {best['fpr']:.3%} "
-            f"(m = {best['bits']}, k = {best['hashes']}, {best['encoding']}, hardening {best['hardening']}); "
-            "allow more bits, or index the attributes that the costly predicates ask about"
-        )
-    return min(good, key=lambda r: (round(r["leakage"], 2), r["bits"], r["fpr"]))
-
-
-def to_toml(profile: Profile) -> str:
-    """A profile as the text of a profile file."""
-
-    def value(item: Any) -> str:
-        if isinstance(item, bool):
-            return "true" if item else "false"
-        if isinstance(item, list):
-            return "[" + ", ".join(value(part) for part in item) + "]"
-        return f'"{item}"' if isinstance(item, str) else str(item)
-
-    table = profile.to_dict()
-    lines = [f"{key} = {value(table[key])}" for key in ("version", "bits", "hashes", "implied", "cover_disjuncts")]
-    for entry in table["hardening"]:
-        lines += ["", "[[hardening]]", *(f"{key} = {value(item)}" for key, item in entry.items())]
-    for name, index in table["attributes"].items():
-        quoted = '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        lines += ["", f"[attributes.{quoted}]", *(f"{key} = {value(item)}" for key, item in index.items())]
-    return "\n".join(lines) + "\n"

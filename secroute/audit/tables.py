@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numba as nb
@@ -46,9 +47,29 @@ def words_of(column: Any, words: int) -> npt.NDArray[np.uint64]:
     return np.frombuffer(data, "<u8").reshape(-1, words).copy()
 
 
+@dataclass(frozen=True)
+class Source:
+    """Where a run keeps what a worker builds its tables from."""
+
+    predicates: str
+    filters: str
+    encoded: str
+    words: int
+    engine: str = "auto"
+
+
+def some_messages(encoded: str, words: int, most: int = 2_000) -> npt.NDArray[np.uint64] | None:
+    """The bits of a few messages, from whose frequencies the forwarding table may learn."""
+    for file in sorted(Path(encoded).glob("*.parquet")):
+        for batch in pq.ParquetFile(file).iter_batches(most, columns=["bits"]):
+            return words_of(batch.column("bits"), words)
+    return None
+
+
 @lru_cache(maxsize=1)
-def load_block(predicates: str, filters: str, block: int, words: int, engine: str) -> Block:
-    """Build the tables of a block from its two folders of Parquet."""
+def load_block(source: Source, block: int) -> Block:
+    """Build the tables of a block from its folders of Parquet."""
+    predicates, filters, words = source.predicates, source.filters, source.words
     listed = pq.read_table(f"{predicates}/block={block}", columns=["interface", "predicate", "row"]).sort_by("row")
     rows = pq.read_table(f"{filters}/block={block}", columns=["row", "bits"])
     places = {row: place for place, row in enumerate(listed["row"].to_pylist())}
@@ -62,8 +83,20 @@ def load_block(predicates: str, filters: str, block: int, words: int, engine: st
         names.tolist(),
         interface.astype(np.int32),
         owner,
-        ForwardingTable.build(bits, np.zeros(len(bits), np.int64), engine=engine, rounds=0, match_all=True),
+        encoded_table(bits, source),
         ExactTable.build([parse(text) for text in texts], engine="pivot"),
+    )
+
+
+def encoded_table(bits: npt.NDArray[np.uint64], source: Source) -> ForwardingTable:
+    """A forwarding table over filter rows; the audit asks for rows, so interfaces play no part."""
+    return ForwardingTable.build(
+        bits,
+        np.zeros(len(bits), np.int64),
+        engine=source.engine,
+        rounds=0,
+        match_all=True,
+        messages=some_messages(source.encoded, source.words),
     )
 
 

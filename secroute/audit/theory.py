@@ -12,6 +12,7 @@ import itertools
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,14 @@ _SYLLABLES = (
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 7_000, 10_000)
 
 
-def terms(count: int = 200) -> list[str]:
+@lru_cache(maxsize=4)
+def terms(count: int = 200) -> tuple[str, ...]:
     """Word-like terms that share beginnings, endings and middles, as common terms do."""
     draw = random.Random(6)
     found: dict[str, None] = {}
     while len(found) < count:
         found["".join(draw.choice(_SYLLABLES) for _ in range(draw.choice((1, 2, 2, 3))))] = None
-    return list(found)
+    return tuple(found)
 
 
 def _pick(draw: random.Random, table: Sequence[tuple[Any, int]]) -> Any:
@@ -197,7 +199,8 @@ def _and(parts: tuple[Constraint, ...]) -> Any:
     return And(parts)
 
 
-def _zipf(names: int) -> list[float]:
+def zipf_edges(names: int) -> list[float]:
+    """Running sums of Zipf weights."""
     return [float(total) for total in np.cumsum(1.0 / np.arange(1, names + 1))]
 
 
@@ -205,7 +208,7 @@ def specific(scenario: str, seed: int, marks: Sequence[int], encoded: bool) -> l
     """One random set of the specific model, measured at each mark."""
     names, zipf = NAMES[scenario]
     draw = random.Random(f"{scenario}/{seed}")
-    weights = _zipf(names) if zipf else None
+    weights = zipf_edges(names) if zipf else None
     words = terms()
     made = [conjunction(draw, names, weights, words) for _ in range(marks[-1])]
     return encoded_advantage(made, marks) if encoded else advantage(made, marks)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from secroute.errors import AuditError
 from secroute.output import emit_json, say
 
 
@@ -29,17 +30,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     plan.add_argument("--target-fpr", type=float, default=0.01)
     plan.add_argument("--max-bits", type=int, default=1024)
     plan.set_defaults(run=_plan)
+    again = commands.add_parser("report", help="verdict and report of a finished run again, under another policy")
+    again.add_argument("--out", required=True, type=Path, help="the folder of the run")
+    again.add_argument("--policy", help="thresholds of the verdict (TOML)")
+    again.set_defaults(run=_report)
     flights = commands.add_parser("flights", help="write the flights of 2013 and predicates over them as files")
     flights.add_argument("--out", required=True, type=Path)
     flights.add_argument("--messages", type=int, default=None, help="at most so many flights (default: all)")
     flights.add_argument("--predicates", type=int, default=20_000)
+    flights.add_argument("--held-back", type=float, default=0.0, help="share of both that goes to files of its own")
+    flights.add_argument("--seed", type=int, default=1)
     flights.set_defaults(run=_flights)
+    made = commands.add_parser("generate", help="write a workload of the papers, of any size, as a corpus")
+    made.add_argument("--workload", required=True, choices=("sigcomm", "tr", "icse"))
+    made.add_argument("--out", required=True, type=Path, help="a new folder")
+    made.add_argument("--messages", type=int, default=100_000)
+    made.add_argument("--predicates", type=int, default=20_000)
+    made.add_argument("--interfaces", type=int, default=200)
+    _spark(made)
+    made.set_defaults(run=_generate)
     bench = commands.add_parser("bench", help="pair throughput beside the plain Spark SQL join")
     bench.add_argument("--messages", type=int, default=50_000)
     bench.add_argument("--predicates", type=int, default=200_000)
     bench.add_argument("--sql-messages", type=int, default=500, help="messages of the SQL join, which takes long")
     bench.add_argument("--exact-messages", type=int, default=20_000)
     bench.add_argument("--engine", default="auto")
+    bench.add_argument("--profile", help="schema or profile file (default: the flights' own)")
+    bench.add_argument("--narrow", action="store_true", help="predicates of travellers only: few match a message")
     _spark(bench)
     bench.set_defaults(run=_bench)
     theory = commands.add_parser("theory", help="the disjunction advantage: figures 5-7 of the routing report")
@@ -116,48 +133,63 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    from secroute.audit.sweep import recommend, to_toml
-    from secroute.encoding.profile import Profile
+    from secroute.audit import publish
 
+    if not 0 < args.target_fpr < 1:
+        raise AuditError(f"--target-fpr is a share between 0 and 1, not {args.target_fpr:g}")
+    started = time.monotonic()
     audit = _open(args)
     try:
-        audit.ingest()
-        with audit.key_path() as path:
-            rows = audit.sweep(path)
+        result = publish.plan(audit, args.target_fpr, args.max_bits)
     finally:
         audit.spark.stop()
-    best = recommend(rows, args.target_fpr, args.max_bits)
-    target = args.out / "profile.toml"
-    target.write_text(to_toml(Profile.from_bytes(best["profile"].encode())), encoding="utf-8")
-    say(f"recommended: m = {best['bits']}, k = {best['hashes']}, {best['encoding']}, hardening {best['hardening']}")
-    say(
-        f"evidence: {best['fpr']:.4%} false positives ({best['low']:.4%} to {best['high']:.4%}) on the sample; {target}"
-    )
-    emit_json({"profile": str(target), **{k: v for k, v in best.items() if k != "profile"}, "grid_points": len(rows)})
+    say(f"recommended: m = {result['bits']}, k = {result['hashes']}, {result['encoding']}, {result['hardening']}")
+    emit_json({**result, "seconds": round(time.monotonic() - started, 1)})
     return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from secroute.audit.publish import write_report
+    from secroute.audit.verdict import load_policy
+
+    result = write_report(args.out, load_policy(args.policy))
+    emit_json(result)
+    return 1 if result["verdict"] == "fail" else 0
 
 
 def _flights(args: argparse.Namespace) -> int:
     from secroute.audit import flights
-    from secroute.content.files import write_messages, write_predicates
 
-    args.out.mkdir(parents=True, exist_ok=True)
-    write_messages(args.out / "messages.parquet", flights.messages(args.messages))
-    write_predicates(args.out / "predicates.jsonl", flights.predicates(args.predicates))
-    (args.out / "profile.toml").write_text(flights.PROFILE_TOML.lstrip(), encoding="utf-8")
-    emit_json({"out": str(args.out), "predicates": args.predicates})
+    emit_json(flights.write(args.out, args.messages, args.predicates, args.held_back, args.seed))
+    return 0
+
+
+def _generate(args: argparse.Namespace) -> int:
+    from secroute.audit.session import open_session
+    from secroute.audit.workloads import generate
+
+    if min(args.messages, args.predicates, args.interfaces) < 1:
+        raise AuditError("a corpus has at least one message, one predicate and one interface")
+    spark = open_session(args.master, memory=args.memory)
+    try:
+        result = generate(spark, args.workload, args.out, args.messages, args.predicates, args.interfaces, args.seed)
+    finally:
+        spark.stop()
+    emit_json(result)
     return 0
 
 
 def _bench(args: argparse.Namespace) -> int:
-    from secroute.audit.bench import bench
+    from secroute.audit import flights
+    from secroute.audit.bench import Sizes, bench
     from secroute.audit.session import open_session
+    from secroute.encoding.profile import load_profile
 
+    profile = load_profile(args.profile) if args.profile else flights.profile()
+    sizes = Sizes(args.messages, args.predicates, args.sql_messages, args.exact_messages)
     spark = open_session(args.master, memory=args.memory)
     try:
-        result = bench(
-            spark, args.messages, args.predicates, args.sql_messages, args.exact_messages, args.seed, say, args.engine
-        )
+        result = bench(spark, sizes, profile, args.narrow, args.seed, say, args.engine)
     finally:
         spark.stop()
     emit_json(result)

@@ -140,7 +140,7 @@ def test_the_report_is_whole_and_self_contained(audit):
 
 def test_every_measure_has_chance_ceiling_seed_and_corpus(audit):
     rows = audit.found["leakage"]
-    assert {row["variant"] for row in rows} == {"none", "pad", "noise", "drop", "all"}
+    assert {row["variant"] for row in rows} == {"none", "pad", "noise", "drop", "all", "whole corpus"}
     measures = {row["measure"] for row in rows}
     assert len(measures) >= 17, measures
     assert all(row["corpus"] == audit.plan.identity()["corpus"] and row["seed"] == 1 for row in rows)
