@@ -24,6 +24,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "demo": ("secroute.cli.demo", "a router, publishers and subscribers on loopback, checked, within 30 s"),
     "audit": ("secroute.cli.audit", "false positives and leakage over corpora, in Spark: run, plan, bench, theory"),
     "bench": ("secroute.cli.bench", "measure: encode, match, exact, router"),
+    "net": ("secroute.cli.net", "a network of router processes on loopback: up, status, down"),
     "sim": ("secroute.cli.sim", "a routing scheme over a generated network, measured against the ideal tree"),
 }
 
