@@ -7,7 +7,9 @@ found through sorted 8-byte fingerprints in memory. Two generations: the older o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +51,8 @@ class _Generation:
     """Keys of one stretch of time: a Bloom filter and sorted runs of (fingerprint, segment)."""
 
     bloom: BloomFilter
+    path: Path | None
+    """Of the mapped file; None: the filter is in memory."""
     first_segment: int
     started_ms: int
     count: int = 0
@@ -159,19 +163,34 @@ class DuplicateGuard:
 
     def _new_generation(self, segment: int, at_ms: int) -> _Generation:
         self._made += 1
-        path = self._folder / f"guard-{self._made}.bloom"
-        path.unlink(missing_ok=True)
-        bloom = BloomFilter(self._keys_max + 65_536, _ERROR_RATE, str(path), perm=0o600)
-        self._generations.append(_Generation(bloom, segment, at_ms))
+        bloom, path = self._new_bloom(self._folder / f"guard-{self._made}.bloom")
+        self._generations.append(_Generation(bloom, path, segment, at_ms))
         if len(self._generations) > 2:
             self._drop(self._generations.pop(0))
         return self._generations[-1]
 
+    def _new_bloom(self, path: Path) -> tuple[BloomFilter, Path | None]:
+        """Mapped from a file whose blocks are all there, else in memory.
+
+        A page of a mapping that the disk has no block for kills the process when it is touched.
+        """
+        capacity = self._keys_max + 65_536
+        try:
+            path.unlink(missing_ok=True)
+            bloom = BloomFilter(capacity, _ERROR_RATE, str(path), perm=0o600)
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            return BloomFilter(capacity, _ERROR_RATE), None
+        return bloom, path
+
     @staticmethod
     def _drop(generation: _Generation) -> None:
-        name = generation.bloom.filename
-        generation.bloom.close()
-        Path(name.decode() if isinstance(name, bytes) else name).unlink(missing_ok=True)
+        if generation.path is not None:
+            generation.bloom.close()
+            generation.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove the Bloom files: the next start makes new ones anyway."""

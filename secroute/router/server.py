@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from secroute import limits
-from secroute.errors import ConfigError, DurableError, ForbiddenError, InputError, SecrouteError
+from secroute.errors import ConfigError, DurableError, ForbiddenError, InputError, SecrouteError, WireError
 from secroute.router import admin
 from secroute.router.config import INSECURE_OWNER, is_loopback, parse_address
 from secroute.router.connection import Connection
@@ -36,6 +37,8 @@ _OPTIONS = [
     ("grpc.max_send_message_length", 2 * limits.FRAME_BYTES_MAX),
     ("grpc.so_reuseport", 0),  # a second router on the same port is a mistake, not a load balancer
     ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_concurrent_streams", 256),  # of one connection; a client needs one
+    ("grpc.max_metadata_size", 16_384),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -101,6 +104,12 @@ class GatewayServicer(gateway_pb2_grpc.GatewayServicer):
                 await connection.receive(decode_client_frame(message))
         except InputError as error:
             await connection.fail(error)
+        except DecodeError:
+            await connection.fail(WireError("frame: not protobuf, or cut short"))
+        except (grpc.RpcError, grpc.aio.BaseError):
+            pass  # the stream is gone, or carried something that is not protobuf
+        except Exception as error:
+            await connection.broke(error)
         finally:
             await connection.lost()
 

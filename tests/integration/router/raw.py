@@ -163,11 +163,16 @@ def values_of(batch: EncodedBatch) -> list[int]:
 class RawClient:
     """One session; frames that nobody waits for are kept."""
 
-    def __init__(self, target: str, credentials: grpc.ChannelCredentials | None = None) -> None:
+    def __init__(
+        self,
+        target: str,
+        credentials: grpc.ChannelCredentials | None = None,
+        options: Sequence[tuple[str, int]] = (),
+    ) -> None:
         if credentials is None:
-            self.channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+            self.channel = grpc.aio.insecure_channel(target, options=[*_OPTIONS, *options])
         else:
-            self.channel = grpc.aio.secure_channel(target, credentials, options=_OPTIONS)
+            self.channel = grpc.aio.secure_channel(target, credentials, options=[*_OPTIONS, *options])
         serialize, parse = gateway_pb2.ClientFrame.SerializeToString, gateway_pb2.RouterFrame.FromString
         self.call = self.channel.stream_stream(METHOD, serialize, parse)()
         self.kept: list[frames.RouterFrame] = []
