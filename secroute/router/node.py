@@ -266,11 +266,12 @@ class Node:
         session.end_stream()
         session.outbox.close()
         self.queues.release(session.number)
-        await self.subscriptions.forget_session(session)
         code = problem.code if problem else ""
         self.log.info("session-end", session=session.session_id, owner=session.owner, code=code,
                       reason=problem.message if problem else "", messages_in=session.messages_in,
                       messages_out=session.messages_out)  # fmt: skip
+        # Whoever asked may be cancelled with its stream; the filters go all the same.
+        await asyncio.shield(self.subscriptions.forget_session(session))
 
     # --- time -----------------------------------------------------------------------------------------------------
 
