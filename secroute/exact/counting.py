@@ -60,7 +60,7 @@ class CountingEngine:
     ) -> tuple[Int64s, Int32s]:
         """Offsets and owners of the filters that match (``done`` and ``left``: see ``match_pivot``)."""
         f = self.filters
-        mask = f.mask if self.masks else np.zeros(len(f), np.uint64)
+        mask = f.mask if self.masks else f.mask[:0]
         chosen = self.determinants(owner) if table is None else table
         result: tuple[Int64s, Int32s] = match_counting(
             self.index,
@@ -134,7 +134,7 @@ def match_counting(
     used = 0
     counter = np.zeros(len(size), np.int32)
     present = np.zeros(names, np.bool_)
-    chosen = len(table.name) > 0
+    chosen, masked = len(table.name) > 0, len(mask) > 0
     excluded, wanted = np.zeros(table.bits.shape[1], np.uint64), _wanted(done, table.bits.shape[1])
     room = slices_max(attributes)
     begins, ends = np.empty(room, np.int32), np.empty(room, np.int32)
@@ -169,7 +169,7 @@ def match_counting(
                     o = owner[f]
                     if o < 0 or (chosen and (excluded[o >> 6] >> np.uint64(o & 63)) & np.uint64(1)):
                         continue
-                    if done[o] > m or mask[f] & lacks:
+                    if done[o] > m or (masked and mask[f] & lacks):
                         continue
                     now = max(counter[f], base) + 1
                     counter[f] = now
