@@ -1,74 +1,63 @@
-"""CBCB's receiver advertisements over encoded filters: how PIF's tables come about, and change.
+"""CBCB over encoded filters: how PIF's tables come about by advertisements, and narrow again by requests and replies.
 
 UNTRUSTED side, pure; one instance per router, scope and graph. A filter f of origin x travels down T_x; it stops at u
 only if a live, propagated g of origin y from the same neighbour covers it *and* the subtree of u in T_x is within
 that in T_y: then whoever is not told of f has been told of g, and sends the same way. Links deliver in order.
+``pull.py`` is the other half: sender requests and update replies.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from secroute import limits
 from secroute.errors import LimitError, OverlayError
+from secroute.overlay.cbcb_events import (
+    Advertise,
+    Arrived,
+    Event,
+    Filter,
+    Heard,
+    Key,
+    Message,
+    Pull,
+    Reply,
+    Request,
+    Reset,
+    Send,
+    Subscribe,
+    Synced,
+    Unsubscribe,
+    Unwanted,
+    Withdraw,
+)
 from secroute.overlay.paths import Trees
+from secroute.overlay.pull import Narrowing, PullState
 
-Filter = int  # the bits of one encoded filter as a number: g covers f iff g & ~f == 0
-Key = tuple[int, Filter]  # (origin, filter)
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribe:
-    """A local receiver asks for a filter; the same filter may be asked for several times."""
-
-    filter: Filter
-
-
-@dataclass(frozen=True, slots=True)
-class Unsubscribe:
-    """A local receiver gives a filter up."""
-
-    filter: Filter
-
-
-@dataclass(frozen=True, slots=True)
-class Advertise:
-    """Somebody at ``origin`` wants what this filter matches."""
-
-    origin: int
-    filter: Filter
-
-
-@dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Nobody at ``origin`` asks for this filter any more."""
-
-    origin: int
-    filter: Filter
-
-
-Message = Advertise | Withdraw
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """A message from a neighbour."""
-
-    neighbour: int
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A message for a neighbour."""
-
-    neighbour: int
-    message: Message
-
-
-Event = Subscribe | Unsubscribe | Heard
+UNWANTED_MAX = 16  # messages in vain from one neighbour before it is told
+__all__ = [
+    "Advertise",
+    "Arrived",
+    "Cbcb",
+    "Event",
+    "Filter",
+    "Heard",
+    "Key",
+    "Message",
+    "Pull",
+    "Reply",
+    "Request",
+    "Reset",
+    "Send",
+    "Subscribe",
+    "Synced",
+    "Unsubscribe",
+    "Unwanted",
+    "Withdraw",
+    "covers",
+    "subtree_within",
+]
 
 
 def covers(g: Filter, f: Filter) -> bool:
@@ -85,11 +74,22 @@ class Cbcb:
     """One router's advertisements. ``may_stop`` is there so that tests can show what a weaker rule loses."""
 
     def __init__(
-        self, node: int, trees: Trees, *, may_stop: Callable[[Trees, int, int, int], bool] = subtree_within
+        self,
+        node: int,
+        trees: Trees,
+        *,
+        may_stop: Callable[[Trees, int, int, int], bool] = subtree_within,
+        withdrawals: bool = True,
     ) -> None:
+        """Without ``withdrawals``, as in the papers, nobody hears of receivers that leave until somebody asks."""
         self.node = node
         self._trees = trees
         self._may_stop = may_stop
+        self._withdrawals = withdrawals
+        self._pull = PullState(node, trees)
+        self._unwanted: Counter[int] = Counter()
+        self._stale: dict[int, set[Key]] = {}
+        """After a reset: what the neighbour said over the old link and has not repeated yet."""
         self._local: Counter[Filter] = Counter()
         self._known: dict[int, dict[Key, Key | None]] = {}
         """neighbour (or this router itself) -> advertisement -> what stopped it; None: it was propagated."""
@@ -105,6 +105,29 @@ class Cbcb:
                 return self._give_up(bits)
             case Heard(neighbour=neighbour, message=message):
                 return self._heard(neighbour, message)
+            case Pull():
+                return self._pull.ask()
+            case Reset(neighbour=neighbour):
+                return self._reset(neighbour)
+            case Arrived(neighbour=neighbour, wanted=wanted):
+                return self._arrived(neighbour, wanted)
+
+    def _arrived(self, neighbour: int, wanted: bool) -> list[Send]:
+        self._unwanted[neighbour] = 0 if wanted else self._unwanted[neighbour] + 1
+        if self._unwanted[neighbour] < UNWANTED_MAX:
+            return []
+        self._unwanted[neighbour] = 0
+        return [Send(neighbour, Unwanted())]
+
+    def _reset(self, neighbour: int) -> list[Send]:
+        self._stale[neighbour] = set(self._known.get(neighbour, ()))
+        self._pull.lost(neighbour)
+        sends = []
+        for known in self._known.values():
+            for key, stopped_by in known.items():
+                if stopped_by is None and neighbour in self._trees.children(key[0], self.node):
+                    sends.append(Send(neighbour, Advertise(*key)))
+        return [*sends, Send(neighbour, Synced())]
 
     def _give_up(self, bits: Filter) -> list[Send]:
         if not self._local[bits]:
@@ -116,16 +139,50 @@ class Cbcb:
         return self._forget(self.node, (self.node, bits))
 
     def _heard(self, neighbour: int, message: Message) -> list[Send]:
+        match message:
+            case Advertise() | Withdraw():
+                self._require_on_the_way(neighbour, message.origin)
+                return self._told(neighbour, message)
+            case Request(issuer=issuer):
+                self._require_on_the_way(neighbour, issuer)
+                return self._pull.asked(message, tuple((self.node, bits) for bits in sorted(self._local)))
+            case Reply():
+                narrow = self._pull.answered(neighbour, message)
+                own = tuple((self.node, bits) for bits in sorted(self._local))
+                return self._narrow(neighbour, narrow) + self._pull.finish(message, own)
+            case Unwanted():
+                return self._pull.ask()
+            case Synced():
+                sends: list[Send] = []
+                for key in self._stale.pop(neighbour, set()):
+                    sends += self._forget(neighbour, key)
+                return sends
+
+    def _require_on_the_way(self, neighbour: int, origin: int) -> None:
         n = len(self._trees.graph)
-        if not 0 <= message.origin < n or neighbour != self._trees.parent(message.origin, self.node):
+        if not 0 <= origin < n or neighbour != self._trees.parent(origin, self.node):
             # Only the way back to the origin counts; this also ends loops and keeps liars to their own side.
-            raise OverlayError(f"router {neighbour} is not on the way from router {message.origin} to {self.node}")
+            raise OverlayError(f"router {neighbour} is not on the way from router {origin} to {self.node}")
+
+    def _told(self, neighbour: int, message: Advertise | Withdraw) -> list[Send]:
         key = (message.origin, message.filter)
+        self._pull.passed(neighbour, key, isinstance(message, Advertise))
+        self._stale.get(neighbour, set()).discard(key)
         if isinstance(message, Withdraw):
             return self._forget(neighbour, key)
         if len(self._known.get(neighbour, ())) >= limits.LINK_FILTERS_MAX:
             raise LimitError(f"more than {limits.LINK_FILTERS_MAX} filters from router {neighbour}")
         return self._learn(neighbour, key)
+
+    def _narrow(self, neighbour: int, narrow: Narrowing) -> list[Send]:
+        """Replace what is known of the origins that answered; add before remove, as always."""
+        sends: list[Send] = []
+        for key in narrow.entries:
+            sends += self._learn(neighbour, key)
+        known = self._known.get(neighbour, {})
+        for key in [key for key in known if narrow.origins >> key[0] & 1 and key not in narrow.keep]:
+            sends += self._forget(neighbour, key)
+        return sends
 
     def _stopper(self, known: dict[Key, Key | None], key: Key) -> Key | None:
         origin, bits = key
@@ -135,7 +192,7 @@ class Cbcb:
                 return other
         return None
 
-    def _tell(self, message: Message) -> list[Send]:
+    def _tell(self, message: Advertise | Withdraw) -> list[Send]:
         return [Send(child, message) for child in self._trees.children(message.origin, self.node)]
 
     def _learn(self, came_from: int, key: Key) -> list[Send]:
@@ -159,7 +216,7 @@ class Cbcb:
             if stopped_by is None:
                 sends += self._tell(Advertise(*other))
         # Add before remove: the link keeps the order, so at no moment is a wanted message matched by neither.
-        return sends + self._tell(Withdraw(*key))
+        return sends + (self._tell(Withdraw(*key)) if self._withdrawals else [])
 
     def table(self, neighbour: int) -> list[Filter]:
         """The match table of an interface (or of the local receivers): distinct filters that no other covers."""
