@@ -145,7 +145,9 @@ class LinkStates:
         self._states: dict[bytes, tuple[LinkState, float]] = {}
         # The highest number seen of every router; it outlives the record, so that an old one is not taken for new.
         self._seen: dict[bytes, int] = {}
+        self._edges_of: dict[bytes, dict[bytes, int]] = {}
         self._edges: dict[tuple[bytes, bytes], int] = {}
+        self._changed = False
 
     def step(self, event: Event, now: float) -> list[Effect]:
         """Take one event; raises on a link state that is not valid (the caller isolates the neighbour)."""
@@ -160,19 +162,22 @@ class LinkStates:
                 effects = self._heard(neighbour, state, now)
             case Tick():
                 effects = self._tick(now)
-        edges = self._two_way()
-        if edges != self._edges:
-            self._edges = edges
+        if self._changed:
+            self._changed = False
             effects.append(GraphChanged())
         return effects
+
+    def _record(self, router: bytes, state: LinkState, now: float) -> None:
+        self._states[router] = (state, now)
+        self._seen[router] = state.sequence
+        self._changed |= self._said(router, state)
 
     def _originate(self, now: float) -> list[Effect]:
         self._sequence += 1
         before = self._states.get(self.router)
         same = before is not None and dict(before[0].links) == self._links
         state = sign(self._key, self._sequence, self._links, before[0].changed if before and same else 0)
-        self._states[self.router] = (state, now)
-        self._seen[self.router] = self._sequence
+        self._record(self.router, state, now)
         return [SaveSequence(self._sequence), *(Send(to, state) for to in sorted(self._links))]
 
     def _link_up(self, neighbour: bytes, weight: int, now: float) -> list[Effect]:
@@ -198,21 +203,38 @@ class LinkStates:
             return self._originate(now)
         if router not in self._seen and len(self._seen) >= limits.OVERLAY_ROUTERS_MAX:
             raise LimitError(f"more than {limits.OVERLAY_ROUTERS_MAX} routers in the overlay")
-        self._seen[router] = state.sequence
-        self._states[router] = (state, now)
+        self._record(router, state, now)
         return [Send(to, state) for to in sorted(self._links) if to != neighbour]
 
     def _tick(self, now: float) -> list[Effect]:
         for router, (_, since) in list(self._states.items()):
             if router != self.router and now - since >= self._expiry_s:
                 del self._states[router]
+                self._changed |= self._said(router, None)
         own = self._states.get(self.router)
         return self._originate(now) if own is None or now - own[1] >= self._refresh_s else []
 
-    def _two_way(self) -> dict[tuple[bytes, bytes], int]:
-        """Edges that both ends name; where they disagree about the weight, the higher one counts at both."""
-        said = {(router, other): w for router, (state, _) in self._states.items() for other, w in state.links}
-        return {(a, b): max(w, said[b, a]) for (a, b), w in said.items() if a < b and (b, a) in said}
+    def _said(self, router: bytes, state: LinkState | None) -> bool:
+        """A router's word is another one now, or gone: keep edges that both ends name; whether any changed.
+
+        Where the ends disagree about the weight, the higher one counts at both.
+        """
+        before = self._edges_of.pop(router, {})
+        now = dict(state.links) if state is not None else {}
+        if state is not None:
+            self._edges_of[router] = now
+        changed = False
+        for other in before.keys() | now.keys():
+            pair = (router, other) if router < other else (other, router)
+            back = self._edges_of.get(other, {}).get(router)
+            weight = max(now[other], back) if other in now and back is not None else None
+            if self._edges.get(pair) != weight:
+                changed = True
+                if weight is None:
+                    del self._edges[pair]
+                else:
+                    self._edges[pair] = weight
+        return changed
 
     def states(self) -> list[LinkState]:
         """Every live record, this router's own among them."""
