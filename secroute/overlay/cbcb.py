@@ -96,7 +96,8 @@ class Cbcb:
         self._tables: dict[int, list[Filter]] = {}
 
     def step(self, event: Event, now: float) -> list[Send]:
-        """Take one event. Advertisements need no clock: nothing here expires while links are up."""
+        """Take one event. Advertisements need no clock: only remembered replies grow old."""
+        self._pull.now = now
         match event:
             case Subscribe(filter=bits):
                 self._local[bits] += 1

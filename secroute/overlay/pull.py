@@ -3,7 +3,7 @@
 UNTRUSTED side, pure. A request floods its issuer's tree; every router answers with what its receivers and all routers
 behind it want, by origin. The reply of a link replaces what was known of those origins there, except for what was
 advertised or withdrawn on that link since the request passed: replies wait for one another and may be overtaken. A
-reply that does not come narrows nothing. A reply is reused as long as nothing has passed on its link.
+reply that does not come narrows nothing. A reply is reused while it is young and nothing has passed on its link.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from secroute import limits
 from secroute.errors import LimitError, OverlayError
 from secroute.overlay.cbcb_events import Key, Reply, Request, Send
 from secroute.overlay.paths import Trees
+
+CACHE_AGE = 60.0  # receivers may leave silently, so that no remembered reply stays right for ever
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,9 @@ class PullState:
         self._number = 0
         self._open: dict[tuple[int, int], _Open] = {}
         self._newest: dict[int, int] = {}
-        self._cache: dict[int, tuple[int, tuple[Key, ...]]] = {}
-        """Link -> (the routers behind it, what they want)."""
+        self._cache: dict[int, tuple[int, tuple[Key, ...], float]] = {}
+        """Link -> (the routers behind it, what they want, since when this is known)."""
+        self.now = 0.0
         self.reused = 0
 
     @property
@@ -79,7 +82,7 @@ class PullState:
         for child in children:
             behind = self._trees.subtree(request.issuer, child)
             cached = self._cache.get(child)
-            if cached is not None and cached[0] == behind:
+            if cached is not None and cached[0] == behind and self.now - cached[2] < CACHE_AGE:
                 self.reused += 1
                 now.waiting.discard(child)
                 now.entries += cached[1]
@@ -118,7 +121,7 @@ class PullState:
         now.waiting.discard(neighbour)
         now.entries += entries
         if not since:
-            self._cache[neighbour] = (behind, entries)
+            self._cache[neighbour] = (behind, entries, self.now)
         return Narrowing(behind, entries, frozenset(entries) | {key for key, there in since.items() if there})
 
     def finish(self, reply: Reply, own: tuple[Key, ...]) -> list[Send]:

@@ -1,4 +1,4 @@
-"""The deterministic simulator of CBCB: routers, and links that lose, repeat and reorder frames.
+"""The deterministic simulator of CBCB: routers, links that lose, repeat and reorder frames, partitions and crashes.
 
 UNTRUSTED side; time is a tick counter and all randomness comes from one seed, so every run can be repeated.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from secroute.errors import OverlayError
-from secroute.overlay.cbcb import Cbcb, Event, Heard, Message, subtree_within
+from secroute.overlay.cbcb import Cbcb, Event, Heard, Message, Reset, subtree_within
 from secroute.overlay.fifo import Ack, Data, FifoEnd
 from secroute.overlay.paths import Trees
 
@@ -39,9 +39,11 @@ class Network:
         seed: int = 0,
         faults: Faults | None = None,
         may_stop: Callable[[Trees, int, int, int], bool] = subtree_within,
+        withdrawals: bool = True,
     ) -> None:
         self.trees = trees
-        self.routers = [Cbcb(node, trees, may_stop=may_stop) for node in range(len(trees.graph))]
+        self._rules = (may_stop, withdrawals)
+        self.routers = [self._make(node) for node in range(len(trees.graph))]
         self.now = 0
         self.control: Counter[str] = Counter()
         """Control messages handed to links, by kind; resends are not counted."""
@@ -51,7 +53,14 @@ class Network:
         self._rng = random.Random(seed)
         around = trees.graph.neighbours
         self._ends = {(a, b): FifoEnd[Message]() for a in range(len(around)) for b in around[a]}
-        self._flying: list[tuple[int, int, tuple[int, int], Data[Message] | Ack]] = []
+        self._life: Counter[tuple[int, int]] = Counter()
+        """How often a link has been set up anew; frames of an earlier life are lost."""
+        self._cut: set[tuple[int, int]] = set()
+        self._flying: list[tuple[int, int, tuple[int, int], int, Data[Message] | Ack]] = []
+
+    def _make(self, node: int) -> Cbcb:
+        may_stop, withdrawals = self._rules
+        return Cbcb(node, self.trees, may_stop=may_stop, withdrawals=withdrawals)
 
     def inject(self, node: int, event: Event) -> None:
         """Let something happen at a router now."""
@@ -60,20 +69,37 @@ class Network:
             link = (node, send.neighbour)
             self._carry(link, self._ends[link].send(send.message))
 
+    def cut(self, links: set[tuple[int, int]]) -> None:
+        """These links (lower number first) lose everything from now on; an empty set mends all."""
+        self._cut = links
+
+    def crash(self, node: int) -> None:
+        """A router forgets everything and comes back; its links are set up anew on both sides."""
+        self.routers[node] = self._make(node)
+        for other in self.trees.graph.neighbours[node]:
+            self._life[min(node, other), max(node, other)] += 1
+            self._ends[node, other], self._ends[other, node] = FifoEnd(), FifoEnd()
+        for other in self.trees.graph.neighbours[node]:
+            self.inject(other, Reset(node))
+            self.inject(node, Reset(other))
+
     def _carry(self, link: tuple[int, int], frame: Data[Message] | Ack) -> None:
         rng, faults = self._rng, self._faults
         for _ in range(1 + (rng.random() < faults.duplicate)):
             self.frames += 1
-            if rng.random() < faults.loss:
+            pair = (min(link), max(link))
+            if rng.random() < faults.loss or pair in self._cut:
                 continue
             late = rng.randint(1, REORDER_TICKS) if rng.random() < faults.reorder else 0
-            heapq.heappush(self._flying, (self.now + 1 + late, self.frames, link, frame))
+            heapq.heappush(self._flying, (self.now + 1 + late, self.frames, link, self._life[pair], frame))
 
     def tick(self) -> None:
         """One unit of time: frames that are due arrive; now and then the unconfirmed is sent again."""
         self.now += 1
         while self._flying and self._flying[0][0] <= self.now:
-            _, _, (a, b), frame = heapq.heappop(self._flying)
+            _, _, (a, b), life, frame = heapq.heappop(self._flying)
+            if life != self._life[min(a, b), max(a, b)]:
+                continue
             fresh, answers = self._ends[b, a].receive(frame)
             for answer in answers:
                 self._carry((b, a), answer)
