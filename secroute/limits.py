@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # --- content -----------------------------------------------------------------------------------------------------
 SELECTOR_CHARS_MAX = 65_536
-SELECTOR_DEPTH_MAX = 64  # nesting of parentheses and NOT
+SELECTOR_DEPTH_MAX = 64  # nesting of AND, OR and NOT
 PREDICATE_NODES_MAX = 20_000
 PREDICATE_DISJUNCTS_MAX = 4_096  # after normalisation to DNF
 DISJUNCT_CONSTRAINTS_MAX = 256
@@ -15,7 +15,7 @@ MESSAGE_ATTRIBUTES_MAX = 256
 NAME_BYTES_MAX = 255  # attribute name, UTF-8
 VALUE_BYTES_MAX = 4_096  # string value, UTF-8
 LIKE_PARTS_MAX = 32  # fixed parts between the % of one LIKE pattern
-RECORD_BYTES_MAX = 1_048_576  # one line of a neutral file
+RECORD_BYTES_MAX = 8 * 1_048_576  # one line of a neutral file: the largest message, every character escaped, fits
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 

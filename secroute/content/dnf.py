@@ -10,7 +10,7 @@ from itertools import product
 from typing import TypeAlias
 
 from secroute import limits
-from secroute.content.predicate import And, Constraint, Node, Not
+from secroute.content.predicate import And, Constraint, Node, Not, check_size
 from secroute.errors import LimitError
 
 Conjunction: TypeAlias = tuple[Constraint, ...]
@@ -50,4 +50,4 @@ def _merge(conjunctions: tuple[Conjunction, ...]) -> Conjunction:
 
 def disjuncts(node: Node) -> tuple[Conjunction, ...]:
     """The alternatives of a predicate, each a tuple of constraints that must all be true."""
-    return _expand(node, negate=False)
+    return _expand(check_size(node), negate=False)

@@ -8,18 +8,20 @@ column an attribute, null for missing) are read too. Every error names the file 
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from secroute import limits
-from secroute.content.model import Message, Value
+from secroute.content.model import Message, Value, integral, utf8
 from secroute.content.predicate import Node
 from secroute.content.render import render
 from secroute.content.selector import parse
-from secroute.errors import FileFormatError, InputError
+from secroute.errors import FileFormatError, InputError, LimitError
 
 _PARQUET_ROWS = 8_192
 
@@ -31,6 +33,8 @@ class PredicateRecord:
     id: str
     interface: str
     predicate: Node
+    line: int = field(default=0, compare=False)
+    """The line (or row) of its file; 0 if it came from none."""
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -73,7 +77,13 @@ def predicate_of(record: object) -> PredicateRecord:
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{what} is text, not {type(value).__name__}")
+    utf8(value, what)
     return value
+
+
+def _float(text: str) -> int | float:
+    exact = integral(text)
+    return float(text) if exact is None else exact
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, object]]:
@@ -88,7 +98,12 @@ def _json_lines(path: Path) -> Iterator[tuple[int, object]]:
             try:
                 yield (
                     number,
-                    json.loads(line, object_pairs_hook=_no_duplicates, parse_constant=_refuse_constant),
+                    json.loads(
+                        line,
+                        object_pairs_hook=_no_duplicates,
+                        parse_constant=_refuse_constant,
+                        parse_float=_float,
+                    ),
                 )
             except InputError as error:
                 raise FileFormatError(path, str(error), number) from None
@@ -100,22 +115,37 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, object]]:
     import pyarrow
     import pyarrow.parquet
 
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches(_PARQUET_ROWS):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield number, record
-    except pyarrow.ArrowInvalid as error:
-        raise FileFormatError(path, f"not Parquet: {error}") from None
+    number = 0
+    batches = _parquet_batches(path)
+    while True:
+        try:
+            batch = next(batches, None)
+            rows = [] if batch is None else batch.to_pylist()
+        except FileNotFoundError:
+            raise
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            # Damage shows as any of these, depending on where it is.
+            raise FileFormatError(path, f"not Parquet, or damaged: {error}", number + 1) from None
+        if batch is None:
+            return
+        for record in rows:
+            number += 1
+            yield number, record
 
 
-def _one_field(name: str, cell: dict[str, Value | None]) -> Value:
-    fields = [value for value in cell.values() if value is not None]
-    if len(fields) != 1:
+def _parquet_batches(path: Path) -> Iterator[Any]:
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        yield from file.iter_batches(_PARQUET_ROWS)
+
+
+def _one_field(name: object, cell: object) -> Value:
+    fields = cell if isinstance(cell, dict) else {}
+    chosen = [value for value in fields.values() if value is not None]
+    if len(chosen) != 1 or not set(fields) <= {"s", "i", "f", "b"}:
         raise InputError(f"attribute {name!r}: exactly one of s, i, f, b must be set")
-    return fields[0]
+    return chosen[0]  # type: ignore[no-any-return]
 
 
 def _parquet_message(record: object) -> object:
@@ -123,9 +153,12 @@ def _parquet_message(record: object) -> object:
         return record
     if "attributes" not in record:
         flat = {name: value for name, value in record.items() if name != "id" and value is not None}
-        return {"id": str(record.get("id", "")), "attributes": flat}
+        identity = record.get("id")
+        return {"id": "" if identity is None else str(identity), "attributes": flat}
     cells = record["attributes"]
-    return {**record, "attributes": {name: _one_field(name, cell) for name, cell in cells}}
+    if not isinstance(cells, list) or not all(isinstance(cell, tuple) for cell in cells):
+        raise InputError("attributes are a map of names to a struct with one of s, i, f, b set")
+    return {**record, "attributes": _no_duplicates([(name, _one_field(name, cell)) for name, cell in cells])}
 
 
 def _is_parquet(path: Path) -> bool:
@@ -148,32 +181,48 @@ def read_predicates(path: str | Path) -> Iterator[PredicateRecord]:
     path = Path(path)
     for number, record in _parquet_rows(path) if _is_parquet(path) else _json_lines(path):
         try:
-            yield predicate_of(record)
+            yield replace(predicate_of(record), line=number)
         except InputError as error:
             raise FileFormatError(path, str(error), number) from None
 
 
 def _write(path: Path, records: Iterable[dict[str, Any]], schema: Any) -> None:
-    if not _is_parquet(path):
-        with path.open("w", encoding="utf-8") as out:
-            for record in records:
-                out.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
-        return
+    """Write whole or not at all: the records may come from the very file that is replaced."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if _is_parquet(path):
+            _write_parquet(part, records, schema)
+        else:
+            _write_lines(part, records)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    with path.open("wb") as out:
+        for number, record in enumerate(records, 1):
+            line = utf8(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n", f"record {number}")
+            if len(line) > limits.RECORD_BYTES_MAX:
+                raise LimitError(f"record {number} would make a line longer than {limits.RECORD_BYTES_MAX} bytes")
+            out.write(line)
+
+
+def _write_parquet(path: Path, records: Iterable[dict[str, Any]], schema: Any) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    def batches() -> Iterator[Any]:
-        chunk: list[dict[str, Any]] = []
-        for record in records:
-            chunk.append(record)
-            if len(chunk) == _PARQUET_ROWS:
-                yield pyarrow.RecordBatch.from_pylist(chunk, schema)
-                chunk = []
-        yield pyarrow.RecordBatch.from_pylist(chunk, schema)
-
+    rows = iter(records)
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        for batch in batches():
-            writer.write_batch(batch)
+        while chunk := list(itertools.islice(rows, _PARQUET_ROWS)):
+            writer.write_batch(pyarrow.RecordBatch.from_pylist(chunk, schema))
+
+
+def _selector(record: PredicateRecord) -> str:
+    text = render(record.predicate)
+    if len(text) > limits.SELECTOR_CHARS_MAX:
+        raise LimitError(f"predicate {record.id!r}: its text of {len(text)} characters could not be read back")
+    return text
 
 
 def _cell(value: Value) -> dict[str, Value | None]:
@@ -198,7 +247,7 @@ def write_messages(path: str | Path, messages: Iterable[Message]) -> None:
 def write_predicates(path: str | Path, records: Iterable[PredicateRecord]) -> None:
     """Write predicate records; the name's ending chooses the form."""
     path = Path(path)
-    rows = ({"id": r.id, "interface": r.interface, "predicate": render(r.predicate)} for r in records)
+    rows = ({"id": r.id, "interface": r.interface, "predicate": _selector(r)} for r in records)
     schema = None
     if _is_parquet(path):
         import pyarrow as pa

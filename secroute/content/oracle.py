@@ -34,7 +34,11 @@ _TEXT: dict[Op, Callable[[str, str], bool]] = {
 
 def kind(value: object) -> type:
     """The type a value compares under: ints and floats are both numbers, a bool is not."""
-    return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)
+    if isinstance(value, bool):
+        return bool
+    if isinstance(value, int | float):
+        return float
+    return str if isinstance(value, str) else type(value)
 
 
 def holds(constraint: Constraint, attributes: Mapping[str, Value]) -> bool | None:
@@ -57,7 +61,7 @@ def holds(constraint: Constraint, attributes: Mapping[str, Value]) -> bool | Non
     if op in _TEXT:
         assert isinstance(value, str) and isinstance(wanted, str)  # noqa: S101, PT018 - the kinds agree
         return _TEXT[op](value, wanted)
-    return _COMPARE[op](value, wanted)
+    return bool(_COMPARE[op](value, wanted))
 
 
 def evaluate(node: Node, attributes: Mapping[str, Value]) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from secroute.content.model import Value
-from secroute.content.predicate import And, Constraint, Node, Not, Op, Or, Pattern
+from secroute.content.predicate import And, Constraint, Node, Not, Op, Or, Pattern, check_size
 
 PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(\.[A-Za-z_$][A-Za-z0-9_$]*)*")
 KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE"})
@@ -52,18 +52,45 @@ def _constraint(constraint: Constraint) -> str:
     return f"{name} {op.value} {render_value(value)}"
 
 
+def _sugar(node: And | Or) -> str | None:
+    """``IN`` and ``BETWEEN``, where the tree is what they expand to."""
+    first, name = node.children[0], getattr(node.children[0], "name", None)
+    alike = [c for c in node.children if isinstance(c, Constraint) and c.name == name]
+    if not isinstance(first, Constraint) or len(alike) != len(node.children):
+        return None
+    if isinstance(node, Or) and all(c.op is Op.EQ for c in alike):
+        return f"{render_name(first.name)} IN ({', '.join(map(_literal, alike))})"
+    if isinstance(node, And) and [c.op for c in alike] == [Op.GE, Op.LE]:
+        return f"{render_name(first.name)} BETWEEN {_literal(alike[0])} AND {_literal(alike[1])}"
+    return None
+
+
+def _literal(constraint: Constraint) -> str:
+    assert constraint.value is not None and not isinstance(constraint.value, Pattern)  # noqa: S101, PT018 - = >= <=
+    return render_value(constraint.value)
+
+
 def render(node: Node) -> str:
     """The selector text of a predicate."""
+    return _render(check_size(node))
+
+
+def _render(node: Node) -> str:
     if isinstance(node, Constraint):
         return _constraint(node)
     if isinstance(node, Not):
-        return f"NOT ({render(node.child)})"
+        return f"NOT ({_render(node.child)})"
+    sugar = _sugar(node)
+    if sugar is not None:
+        return sugar
     word = " AND " if isinstance(node, And) else " OR "
     return word.join(_operand(node, child) for child in node.children)
 
 
 def _operand(parent: And | Or, child: Node) -> str:
     # AND binds tighter than OR; a nested node of the parent's own kind keeps its parentheses so that trees survive.
+    if isinstance(child, And | Or) and _sugar(child) is not None:
+        return _render(child)
     if isinstance(child, Or) or (isinstance(parent, And) and isinstance(child, And)):
-        return f"({render(child)})"
-    return render(child)
+        return f"({_render(child)})"
+    return _render(child)

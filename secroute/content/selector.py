@@ -15,7 +15,7 @@ from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, VisitError
 
 from secroute import limits
-from secroute.content.model import Value, check_value
+from secroute.content.model import Value, check_value, integral
 from secroute.content.predicate import And, Constraint, Node, Not, Op, Or, check_size
 from secroute.content.predicate import like as like_constraint
 from secroute.errors import InputError, SelectorError
@@ -31,7 +31,12 @@ def _unquote(token: Token) -> str:
 
 def _number(token: Token) -> Value:
     text = str(token)
-    return check_value(int(text) if text.lstrip("+-").isdigit() else float(text))
+    exact = integral(text)
+    if exact is not None:
+        return exact
+    if text.lstrip("+-").isdigit():
+        raise InputError("an integer must fit in 64 bits")
+    return check_value(float(text))
 
 
 def _located(method: Callable[..., Node]) -> Callable[..., Node]:
@@ -193,6 +198,8 @@ def _complaint(text: str, error: UnexpectedInput) -> SelectorError:
         if char in "'\"":
             return SelectorError(f"the quoted text that starts here is not closed by {char}", error.line, error.column)
         allowed = _expected(set(error.allowed or ()))
+        if char == "-" and history and history[-1].type == "NAME":
+            allowed += f' (a name with "-" is quoted: "{history[-1]}-...")'
         return SelectorError(f"unexpected {char!r}; expected {allowed}{after}", error.line, error.column)
     accepts = set(getattr(error, "accepts", None) or getattr(error, "expected", None) or ())
     line, column = getattr(error, "line", 0), getattr(error, "column", 0)
@@ -201,7 +208,10 @@ def _complaint(text: str, error: UnexpectedInput) -> SelectorError:
         lines = text.rstrip().split("\n")
         last_word = lines[-1].split()[-1][-24:]
         return SelectorError(f"expected {_expected(accepts)} after {last_word!r}", len(lines), len(lines[-1]) + 1)
-    return SelectorError(f"unexpected {str(token)!r}; expected {_expected(accepts)}{after}", line, column)
+    hint = "; write IS NULL to ask for absence" if token.type == "_NULL" else ""
+    # Without a history the parser has said only where it stopped.
+    after = after if history else ""
+    return SelectorError(f"unexpected {str(token)!r}; expected {_expected(accepts)}{after}{hint}", line, column)
 
 
 def parse(text: str) -> Node:
