@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TypeVar
 
 from secroute import limits
 from secroute.errors import LimitError
@@ -20,10 +21,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--messages", type=int, default=100, help="each enters at a random router")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weight-max", type=int, default=1, help="link weights are random in 1..this")
+    parser.add_argument("--protocol", default="pages", choices=("pages", "cbcb"), help="how routers learn of filters")
+    for name, text in (("loss", "lost"), ("duplicate", "sent twice"), ("reorder", "late")):
+        parser.add_argument(f"--{name}", type=float, default=0.0, metavar="P", help=f"share of frames that are {text}")
+    parser.add_argument(
+        "--partition", type=int, default=0, metavar="N", help="so often the network falls apart and heals"
+    )
+    parser.add_argument("--crash", type=int, default=0, metavar="N", help="so many routers die and come back")
     parser.set_defaults(run=run)
 
 
-def _bounded(what: str, value: int, low: int, high: int) -> int:
+Number = TypeVar("Number", int, float)
+
+
+def _bounded(what: str, value: Number, low: Number, high: Number) -> Number:
     if not low <= value <= high:
         raise LimitError(f"--{what} must be {low}..{high}, not {value}")
     return value
@@ -31,19 +42,28 @@ def _bounded(what: str, value: int, low: int, high: int) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """0 if nothing was lost and nothing came twice, else 1."""
-    from secroute.sim.report import static_run
+    from secroute.sim.converge import Troubles
+    from secroute.sim.network import Faults
+    from secroute.sim.report import full_run
 
-    result = static_run(
+    shares = [_bounded(name, getattr(args, name), 0.0, 0.9) for name in ("loss", "duplicate", "reorder")]
+    troubles = Troubles(
+        Faults(*shares), _bounded("partition", args.partition, 0, 1_000), _bounded("crash", args.crash, 0, 1_000)
+    )
+    result = full_run(
         args.topology,
         args.scheme,
         receivers=_bounded("receivers", args.receivers, 0, limits.SIM_RECEIVERS_MAX),
         messages=_bounded("messages", args.messages, 0, limits.SIM_MESSAGES_MAX),
         seed=_bounded("seed", args.seed, 0, 2**63 - 1),
         weight_max=_bounded("weight-max", args.weight_max, 1, limits.LINK_WEIGHT_MAX),
+        protocol=args.protocol,
+        troubles=troubles,
     )
     say(
         f"{result['scheme']} on {result['topology']}: {result['deliveries']} deliveries, "
-        f"{result['false_negatives']} lost, {result['hops']} hops where {result['ideal_hops']} are ideal"
+        f"{result['false_negatives']} lost, {result['hops']} hops where {result['ideal_hops']} are ideal; "
+        f"converged in {result['convergence_ticks']} ticks"
     )
     emit_json(result)
-    return 1 if result["false_negatives"] or result["duplicates"] else 0
+    return 1 if result["false_negatives"] or result["duplicates"] or not result["everybody_knows"] else 0

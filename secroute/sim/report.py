@@ -1,4 +1,4 @@
-"""One run of the static evaluation as a plain mapping, ready to be printed as JSON.
+"""One run as a plain mapping, ready to be printed as JSON: the network converges, then messages are sent.
 
 UNTRUSTED side, pure.
 """
@@ -9,10 +9,12 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
+from secroute.errors import OverlayError
 from secroute.overlay.paths import ShortestPaths
 from secroute.overlay.predicates import Predicates
 from secroute.overlay.schemes import make_scheme
 from secroute.overlay.topology import generate
+from secroute.sim.converge import Troubles, converge
 from secroute.sim.static import evaluate, synthetic
 
 
@@ -41,3 +43,26 @@ def static_run(
         "table_filters": {"total": sum(filters), "mean": fmean(filters), "max": max(filters)},
         "table_bits": {"total": sum(bits), "mean": fmean(bits), "max": max(bits)},
     }
+
+
+def full_run(
+    topology: str,
+    scheme: str,
+    *,
+    receivers: int,
+    messages: int,
+    seed: int,
+    weight_max: int = 1,
+    protocol: str = "pages",
+    troubles: Troubles | None = None,
+) -> dict[str, Any]:
+    """:func:`static_run`, and what it took until every router knew what it needs for that, under ``troubles``."""
+    if protocol == "cbcb" and scheme != "pif":
+        raise OverlayError(f"the papers' CBCB makes the tables of pif, not of {scheme}: use --protocol pages")
+    graph = generate(topology, seed=seed, weight_max=weight_max)
+    traffic = synthetic(len(graph), receivers, messages, seed=seed)
+    troubles = troubles or Troubles()
+    result = static_run(topology, scheme, receivers=receivers, messages=messages, seed=seed, weight_max=weight_max)
+    cost = converge(protocol, graph, traffic.predicates, seed, troubles)
+    faults = {**asdict(troubles.faults), "partitions": troubles.partitions, "crashes": troubles.crashes}
+    return {**result, "protocol": protocol, "faults": faults, **cost}
