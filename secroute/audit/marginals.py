@@ -23,10 +23,9 @@ import pyarrow.parquet as pq
 
 from secroute.audit.encode import binary
 from secroute.audit.keys import encoder
-from secroute.audit.tables import Source, encoded_table, words_of
+from secroute.audit.tables import Matching, Source, encoded_table, words_of
 from secroute.content import And, Constraint, parse, render
 from secroute.content.dnf import disjuncts
-from secroute.engine.table import ForwardingTable
 from secroute.exact.table import ExactTable
 
 FACTORS = "row long, parts array<string>"
@@ -94,7 +93,7 @@ class Counter:
     starts: Ints
     """Where the pairs of each part begin."""
     owner: Ints
-    encoded: ForwardingTable
+    encoded: Matching
     exact: ExactTable
 
 

@@ -20,13 +20,13 @@ from secroute.audit.bitstate import BitState, joint_counts, popcount_information
 from secroute.audit.intervals import crossed_interval, spearman
 from secroute.audit.keys import encoder, token_keys
 from secroute.audit.leakage import WIDE_BITS, WIDE_HASHES, Sample, load_sample
+from secroute.audit.vertical import VerticalTable
 from secroute.content import Constraint, Op
 from secroute.encoding.bloom import TokenBatch
 from secroute.encoding.encoder import Encoder
 from secroute.encoding.hardening import Hardening, apply_side
 from secroute.encoding.profile import Profile
 from secroute.encoding.schema import NumberIndex, Schema, TextIndex
-from secroute.engine.table import ForwardingTable
 from secroute.exact.table import ExactTable
 from secroute.opaque import Words
 
@@ -135,8 +135,7 @@ def grid_point(
     truth = sample.truth
     own = apply_side(chosen, "message", sample.said.bits(bits, hashes), key)
     hard = apply_side(chosen, "filter", sample.asked.bits(bits, hashes), key)
-    table = ForwardingTable.build(hard, np.zeros(len(hard), np.int64), engine="scan", rounds=0, match_all=True)
-    found = table.match_filters(own)
+    found = VerticalTable(hard).match_filters(own)
     shown = np.zeros_like(truth)
     shown[found.rows_of_values(), sample.owners[found.values]] = True
     false = shown & ~truth

@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numba as nb
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from secroute.audit.vertical import VerticalTable
 from secroute.content import parse
 from secroute.engine.table import ForwardingTable
+from secroute.engine.types import Csr
 from secroute.exact.table import ExactTable
 
 Ints = npt.NDArray[np.int64]
@@ -34,7 +36,7 @@ class Block:
     interface: npt.NDArray[np.int32]
     owner: npt.NDArray[np.int32]
     """Which predicate each encoded row belongs to."""
-    encoded: ForwardingTable
+    encoded: Matching
     exact: ExactTable
 
     def __len__(self) -> int:
@@ -88,8 +90,17 @@ def load_block(source: Source, block: int) -> Block:
     )
 
 
-def encoded_table(bits: npt.NDArray[np.uint64], source: Source) -> ForwardingTable:
-    """A forwarding table over filter rows; the audit asks for rows, so interfaces play no part."""
+class Matching(Protocol):
+    """Whatever finds the filter rows of messages."""
+
+    def match_filters(self, bits: npt.NDArray[np.uint64]) -> Csr:
+        """The filter rows that match each message."""
+
+
+def encoded_table(bits: npt.NDArray[np.uint64], source: Source) -> Matching:
+    """Filter rows ready for messages: by planes of bits, or (if one is named) by an engine of the routers'."""
+    if source.engine == "auto":
+        return VerticalTable(bits)
     return ForwardingTable.build(
         bits,
         np.zeros(len(bits), np.int64),

@@ -11,6 +11,8 @@ from typing import Any
 from secroute.errors import AuditError
 from secroute.output import emit_json, say
 
+ENGINES = "auto (planes of bits), or an engine of the routers': tree, scan, counting, reference"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the sub-commands."""
@@ -52,9 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bench = commands.add_parser("bench", help="pair throughput beside the plain Spark SQL join")
     bench.add_argument("--messages", type=int, default=50_000)
     bench.add_argument("--predicates", type=int, default=200_000)
-    bench.add_argument("--sql-messages", type=int, default=500, help="messages of the SQL join, which takes long")
+    bench.add_argument("--sql-messages", type=int, default=5_000, help="messages of the SQL join, which takes long")
     bench.add_argument("--exact-messages", type=int, default=20_000)
-    bench.add_argument("--engine", default="auto")
+    bench.add_argument("--engine", default="auto", help=ENGINES)
     bench.add_argument("--profile", help="schema or profile file (default: the flights' own)")
     bench.add_argument("--narrow", action="store_true", help="predicates of travellers only: few match a message")
     _spark(bench)
@@ -86,7 +88,7 @@ def _corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", help="thresholds of the verdict (TOML)")
     parser.add_argument("--tolerance", type=float, default=0.0, help="share of records that may be bad")
     parser.add_argument("--block", type=int, default=200_000, help="predicates held by a worker at once")
-    parser.add_argument("--engine", default="auto", help="the forwarding engine: auto, tree, scan, counting, reference")
+    parser.add_argument("--engine", default="auto", help=ENGINES)
     parser.add_argument("--no-sweep", action="store_true")
     _spark(parser)
 
