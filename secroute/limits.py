@@ -28,9 +28,12 @@ QGRAM_LENGTH_MAX = 8
 ORDER_BYTES_MAX = 4
 COVER_DISJUNCTS_MAX = 64
 HARDENINGS_MAX = 8
+EXPLAIN_TOKENS_MAX = 1_000_000  # tokens of a message that `secroute explain` reckons with
 PROFILE_BYTES_MAX = 262_144
 ENCODER_CACHE_BYTES = 16 * 1_048_576  # bits of recent values that one encoder remembers
 ENCODE_CHUNK_MESSAGES = 4_096  # messages whose distinct tokens are hashed together
+HARDEN_CHUNK_MESSAGES = 512  # messages hardened together; their bits are unpacked
+COVER_PIECES_MAX = 64  # intervals of one level that an exact cover may need before it is widened
 
 # --- opaque ------------------------------------------------------------------------------------------------------
 SPACE_ID_BYTES = 16

@@ -34,7 +34,7 @@ def run_infer(args: argparse.Namespace) -> int:
 
 def run_check(args: argparse.Namespace) -> int:
     """Load a schema or profile file and say what it amounts to."""
-    from secroute.encoding.profile import load_profile, schema_tokens
+    from secroute.encoding.profile import expected_fill, load_profile, schema_tokens
     from secroute.output import emit_json
 
     profile = load_profile(args.file)
@@ -44,6 +44,7 @@ def run_check(args: argparse.Namespace) -> int:
             "hashes": profile.hashes,
             "indexed_attributes": len(profile.schema.attributes),
             "message_tokens": schema_tokens(profile.schema),
+            "expected_fill": round(expected_fill(profile, schema_tokens(profile.schema)), 3),
             "digest": profile.digest.hex(),
         }
     )

@@ -6,9 +6,10 @@ are found and each distinct token is hashed a single time, then rows are OR-ed t
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, pairwise
 from typing import Protocol
 
@@ -17,21 +18,20 @@ import numpy.typing as npt
 
 from secroute import limits
 from secroute.content.dnf import disjuncts
-from secroute.content.model import Message, Value, check_value
+from secroute.content.model import Message, Value
 from secroute.content.predicate import Node
 from secroute.encoding import tokens
 from secroute.encoding.bloom import TokenBatch, as_digests, digest_tokens, or_groups
+from secroute.encoding.coarsen import coarsen
 from secroute.encoding.hardening import apply_side
 from secroute.encoding.plan import NamedToken, Plan, closure, plan
 from secroute.encoding.profile import Profile
 from secroute.encoding.schema import NumberIndex, TextIndex
 from secroute.encoding.tdag import Tdag
+from secroute.encoding.values import Attributes, Rows, ValueTable, as_rows
 from secroute.errors import EmptyFilterError, HardeningError
 from secroute.opaque import EncodedFilters, Scope, Words
 
-Attributes = Mapping[str, Value]
-Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-"""Lists of row numbers: all of them one after another, and the offsets where each list starts."""
 SEED_BYTES = 32
 
 
@@ -95,57 +95,6 @@ class _Found:
         self.groups.append(values)
 
 
-class _Values:
-    """Distinct (name, value) pairs with the bits each one sets: bounded, and forgotten whole when full."""
-
-    def __init__(self, words: int) -> None:
-        self._most = limits.ENCODER_CACHE_BYTES // (8 * words)
-        self._words = words
-        self.forget()
-
-    def forget(self) -> None:
-        """Start anew."""
-        self._rows: dict[tuple[str, Value], int] = {}
-        self._boolean_rows: dict[tuple[str, Value], int] = {}
-        self.masks: Words = np.zeros((0, self._words), np.uint64)
-
-    def learn(self, masks: Words) -> None:
-        """The bits of the values that ``collect`` called fresh, in that order."""
-        self.masks = np.concatenate([self.masks, masks])
-
-    def collect(self, messages: Sequence[Message | Attributes]) -> tuple[Rows, list[tuple[str, Value]]]:
-        """The row of every value of every message, and the values that were not known before."""
-        if len(self.masks) > self._most:
-            self.forget()
-        rows, boolean_rows, first = self._rows, self._boolean_rows, len(self.masks)
-        flat: list[int] = []
-        counts: list[int] = []
-        fresh: list[tuple[str, Value]] = []
-        for message in messages:
-            attributes = message.attributes if isinstance(message, Message) else message
-            counts.append(len(attributes))
-            for item in attributes.items():
-                kind = item[1].__class__
-                if kind is float:
-                    # Plain mappings may say 3.0 where a Message says 3; one value must give one token.
-                    item = (item[0], check_value(item[1]))
-                # True == 1 to a dict, so booleans have one of their own.
-                known = rows if kind is not bool else boolean_rows
-                found = known.get(item)
-                if found is None:
-                    found = known[item] = first + len(fresh)
-                    fresh.append(item)
-                flat.append(found)
-        return _rows(flat, counts), fresh
-
-
-def _rows(flat: Sequence[int], counts: Sequence[int]) -> Rows:
-    """Lists of rows as one array with offsets."""
-    offsets = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    return np.fromiter(flat, np.int64, len(flat)), offsets
-
-
 class Encoder:
     """Encodes for one epoch of one space."""
 
@@ -155,7 +104,7 @@ class Encoder:
         self.scope = keys.scope
         self._keys = keys
         self._lock = threading.Lock()
-        self._known = _Values(profile.words)
+        self._known = ValueTable(profile.words)
         self._randomised = any(h.transform.side == "message" for h in profile.hardening)
 
     def __repr__(self) -> str:
@@ -167,10 +116,17 @@ class Encoder:
         """``uint64[n, W]``. ``seed``: 32 fresh random bytes, needed if the profile adds noise or padding."""
         if self._randomised and len(seed) != SEED_BYTES:
             raise HardeningError(f"this profile hardens messages at random: pass {SEED_BYTES} fresh random bytes")
-        step = limits.ENCODE_CHUNK_MESSAGES
-        chunks = [self._encode_chunk(messages[at : at + step]) for at in range(0, len(messages), step)]
-        bits = np.concatenate(chunks) if chunks else np.zeros((0, self.profile.words), np.uint64)
-        return apply_side(self.profile.hardening, "message", bits, seed) if self._randomised else bits
+        out = np.zeros((len(messages), self.profile.words), np.uint64)
+        for at in range(0, len(messages), limits.ENCODE_CHUNK_MESSAGES):
+            chunk = slice(at, at + limits.ENCODE_CHUNK_MESSAGES)
+            out[chunk] = self._encode_chunk(messages[chunk])
+        if self._randomised:
+            # By smaller chunks than encoding: hardening unpacks every bit.
+            for number, at in enumerate(range(0, len(messages), limits.HARDEN_CHUNK_MESSAGES)):
+                chunk = slice(at, at + limits.HARDEN_CHUNK_MESSAGES)
+                own = hashlib.blake2b(number.to_bytes(4, "big"), key=seed, digest_size=SEED_BYTES).digest()
+                out[chunk] = apply_side(self.profile.hardening, "message", np.ascontiguousarray(out[chunk]), own)
+        return out
 
     def _encode_chunk(self, messages: Sequence[Message | Attributes]) -> Words:
         """OR together the masks of the values each message has; masks of recent values are remembered."""
@@ -182,7 +138,9 @@ class Encoder:
                     each = np.arange(len(fresh) + 1)
                     batch = table.batch(members, groups, (each[:-1], each))
                     self._known.learn(batch.bits(self.profile.bits, self.profile.hashes))
-                return or_groups(self._known.masks, *ids)
+                encoded = or_groups(self._known.masks, *ids)
+                self._known.trim()
+                return encoded
             except BaseException:
                 # A value that was named but got no mask must not be taken for a known one.
                 self._known.forget()
@@ -190,7 +148,7 @@ class Encoder:
 
     def tokenise_messages(self, messages: Sequence[Message | Attributes]) -> TokenBatch:
         """Messages as hashed tokens, for any width and number of hashes (no hardening applied)."""
-        ids, values = _Values(self.profile.words).collect(messages)
+        ids, values = ValueTable(self.profile.words).collect(messages)
         members, groups, table = self._value_tokens(values)
         return table.batch(members, groups, ids)
 
@@ -258,7 +216,7 @@ class Encoder:
             owners += [position] * len(mine)
         ids: dict[NamedToken, int] = {}
         flat = [ids.setdefault(token, len(ids)) for asked in asks for token in sorted(asked)]
-        records = _rows(flat, [len(asked) for asked in asks])
+        records = as_rows(flat, [len(asked) for asked in asks])
         by_name: dict[str, list[tuple[int, bytes]]] = {}
         for (name, token), place in ids.items():
             by_name.setdefault(name, []).append((place, token))
@@ -281,13 +239,7 @@ class Encoder:
             CoarsenedPredicateWarning,
             stacklevel=4,
         )
-        wide = sorted(
-            (closure(asked, each.conjunction, self.profile) for each in plans for asked in each.asks[:1]), key=sorted
-        )
-        size = -(-len(wide) // most)
-        # Neighbours in sorted order share the most; what all of a group imply is said by every match of any of them.
-        merged = [frozenset.intersection(*wide[at : at + size]) for at in range(0, len(wide), size)]
-        return list(dict.fromkeys(merged))
+        return coarsen([closure(each.conjunction, self.profile) for each in plans if each.asks], most)
 
 
 def _exact_tokens(table: _TokenTable, name: str, values: list[Value], places: list[int], found: _Found) -> None:
@@ -327,7 +279,7 @@ def _text_tokens(
         grams: dict[bytes, int] = {}
         said = [[grams.setdefault(g, len(grams)) for g in tokens.qgrams(value, index.qgram)] for value in values]
         first = table.add(name, list(grams))
-        flat, offsets = _rows(list(chain.from_iterable(said)), [len(each) for each in said])
+        flat, offsets = as_rows(list(chain.from_iterable(said)), [len(each) for each in said])
         found.add(flat + first, np.repeat(where, np.diff(offsets)))
     if index.order_bytes:
         buckets = np.asarray([index.bucket(value) for value in values], np.int64)

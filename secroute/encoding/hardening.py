@@ -38,7 +38,7 @@ class Transform:
 
     name: str
     side: str
-    """``message`` (may only add), ``filter`` (may only drop) or ``both`` (must be monotone)."""
+    """``message`` (may only add bits) or ``filter`` (may only drop bits)."""
     parameters: Mapping[str, tuple[int, int]]
     """Whole-number parameters with their inclusive ranges."""
     apply: Apply
@@ -54,8 +54,8 @@ def register(transform: Transform) -> Transform:
         raise HardeningError(f"{transform.name} breaks the law: {REFUSED[transform.name]}")
     if transform.name in _REGISTRY:
         raise HardeningError(f"a hardening named {transform.name!r} exists already")
-    if transform.side not in ("message", "filter", "both"):
-        raise HardeningError(f"a hardening changes 'message', 'filter' or 'both', not {transform.side!r}")
+    if transform.side not in ("message", "filter"):
+        raise HardeningError(f"a hardening changes 'message' or 'filter', not {transform.side!r}")
     check_law(transform)
     _REGISTRY[transform.name] = transform
     return transform
@@ -72,12 +72,11 @@ def check_law(transform: Transform, rounds: int = 24, rows: int = 48) -> None:
         }
         message = _random_bits(random, rows, words, random.uniform(0.05, 0.95))
         filters = message & _random_bits(random, rows, words, random.uniform(0.05, 0.95))
-        seeds = random.bytes(32), random.bytes(32)
-        after_message = transform.apply(message.copy(), parameters, seeds[0]) if transform.side != "filter" else message
-        after_filter = transform.apply(filters.copy(), parameters, seeds[1]) if transform.side != "message" else filters
-        if transform.side == "both":
-            # What is applied to both sides has no randomness of its own: one seed for both.
-            after_filter = transform.apply(filters.copy(), parameters, seeds[0])
+        after_message, after_filter, seed = message, filters, random.bytes(32)
+        if transform.side == "message":
+            after_message = transform.apply(message.copy(), parameters, seed)
+        else:
+            after_filter = transform.apply(filters.copy(), parameters, seed)
         if (after_filter & ~after_message).any():
             raise HardeningError(f"{transform.name} breaks the law of no false negatives on actual bits")
         if (filters.any(axis=1) & ~after_filter.any(axis=1)).any():
@@ -102,8 +101,12 @@ class Hardening:
     parameters: tuple[tuple[str, int], ...]
 
     @classmethod
-    def of(cls, name: str, **parameters: int) -> Hardening:
+    def of(cls, name: str, /, **parameters: int) -> Hardening:
         """Declare a hardening; unknown names, unknown parameters and values out of range raise."""
+        return cls(name, tuple(sorted(parameters.items())))
+
+    def __post_init__(self) -> None:
+        name, parameters = self.name, dict(self.parameters)
         if name in REFUSED:
             raise HardeningError(f"{name} breaks the law of no false negatives: {REFUSED[name]}")
         transform = _REGISTRY.get(name)
@@ -115,14 +118,13 @@ class Hardening:
             low, high = transform.parameters[key]
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise HardeningError(f"{name}: {key} is a whole number from {low} to {high}, not {value!r}")
-        return cls(name, tuple(sorted(parameters.items())))
 
     @classmethod
     def from_dict(cls, table: object) -> Hardening:
         """Read ``{name = "...", parameter = value}``."""
         if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
             raise HardeningError("a hardening is a table with a name and its parameters")
-        return cls.of(table["name"], **{str(k): v for k, v in table.items() if k != "name"})
+        return cls(table["name"], tuple(sorted((str(key), value) for key, value in table.items() if key != "name")))
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical form."""
@@ -143,7 +145,7 @@ class Hardening:
 def apply_side(hardenings: tuple[Hardening, ...], side: str, bits: Words, seed: bytes) -> Words:
     """Apply every hardening of one side in order, each with a seed of its own."""
     for position, hardening in enumerate(hardenings):
-        if hardening.transform.side in (side, "both"):
+        if hardening.transform.side == side:
             own = hashlib.blake2b(position.to_bytes(2, "big"), key=seed, digest_size=32).digest()
             bits = hardening.transform.apply(bits, dict(hardening.parameters), own)
     return bits
@@ -174,11 +176,12 @@ def _pad(bits: Words, parameters: Mapping[str, int], seed: bytes) -> Words:
     missing = np.minimum(parameters["popcount"], width) - flags.sum(axis=1)
     if not rows or (missing <= 0).all():
         return bits
-    order = _stream(seed, rows * width, "<u4").reshape(rows, width).astype(np.int64)
-    order[flags] = 1 << 40  # set bits come last: they are not to be chosen
-    chosen = np.argsort(order, axis=1, kind="stable")
-    fill = np.arange(width)[None, :] < missing[:, None]
-    np.put_along_axis(flags, chosen, np.take_along_axis(flags, chosen, axis=1) | fill, axis=1)
+    # A random order of the clear bits, unique because the position is part of the key; set bits come last.
+    order = _stream(seed, rows * width, "<u4").reshape(rows, width).astype(np.uint64)
+    order = (order << np.uint64(13)) | np.arange(width, dtype=np.uint64)
+    order[flags] = np.uint64(1 << 63)
+    last = np.take_along_axis(np.sort(order, axis=1), np.maximum(missing - 1, 0)[:, None], axis=1)
+    flags |= (order <= last) & (missing > 0)[:, None]
     return _pack(flags)
 
 

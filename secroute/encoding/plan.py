@@ -208,7 +208,7 @@ def _parts(op: Op, text: str) -> tuple[str, ...]:
     return {Op.PREFIX: (text, ""), Op.SUFFIX: ("", text), Op.SUBSTRING: ("", text, "")}[op]
 
 
-def closure(asked: frozenset[NamedToken], conjunction: Conjunction, profile: Profile) -> frozenset[NamedToken]:
-    """Everything that is said by every message which says ``asked`` because of ``conjunction``: for coarsening."""
+def closure(conjunction: Conjunction, profile: Profile) -> frozenset[NamedToken]:
+    """Everything that the encoder knows every message which satisfies ``conjunction`` to say: for coarsening."""
     wide = plan(conjunction, replace(profile, implied="coarser", cover_disjuncts=1))
-    return frozenset(wide.asks[0]) if wide.asks else asked
+    return frozenset.intersection(*wide.asks)

@@ -19,7 +19,7 @@ from typing import Any
 from secroute import limits
 from secroute.encoding.hardening import Hardening
 from secroute.encoding.schema import NumberIndex, Schema, TextIndex
-from secroute.errors import FileFormatError, ProfileError, SchemaError
+from secroute.errors import FileFormatError, HardeningError, ProfileError, SchemaError
 
 TOKEN_VERSION = 1
 IMPLIED = ("none", "existence", "coarser")
@@ -53,7 +53,7 @@ class Profile:
     version: int = TOKEN_VERSION
 
     def __post_init__(self) -> None:
-        if self.version != TOKEN_VERSION:
+        if type(self.version) is not int or self.version != TOKEN_VERSION:
             raise ProfileError(f"token version {self.version!r} is not known; this release speaks {TOKEN_VERSION}")
         _whole(self.bits, "bits", limits.FILTER_BITS_MIN, limits.FILTER_BITS_MAX)
         if self.bits % limits.FILTER_BITS_STEP:
@@ -81,7 +81,8 @@ class Profile:
     def for_schema(cls, schema: Schema, attributes: int = 10, hashes: int = 4) -> Profile:
         """The narrowest profile under which a one-token filter passes at most one full message in a hundred by chance.
 
-        The fill of a full message stays at or below one half, however many hashes are chosen.
+        The fill of a full message stays at or below one half, however many hashes are chosen, unless that takes more
+        than the widest filter there is (``secroute schema check`` tells the fill).
         """
         fill = min(0.5, ONE_TOKEN_RATE ** (1 / hashes))
         needed = hashes * schema_tokens(schema, attributes) / -math.log1p(-fill)
@@ -119,10 +120,12 @@ class Profile:
         if not isinstance(entries, Sequence) or isinstance(entries, str):
             raise ProfileError("hardening is a list of tables")
         hardening = tuple(Hardening.from_dict(entry) for entry in entries)
-        base = cls.for_schema(schema) if "bits" not in table and schema.attributes else cls(schema=schema)
+        base = cls(hashes=table.get("hashes", cls.hashes), schema=schema)
+        if "bits" not in table and schema.attributes:
+            base = cls.for_schema(schema, hashes=base.hashes)
         return cls(
             bits=table.get("bits", base.bits),
-            hashes=table.get("hashes", base.hashes),
+            hashes=base.hashes,
             schema=schema,
             implied=table.get("implied", base.implied),
             cover_disjuncts=table.get("cover_disjuncts", base.cover_disjuncts),
@@ -132,7 +135,10 @@ class Profile:
 
     def to_bytes(self) -> bytes:
         """Canonical JSON: sorted keys, no spaces, ASCII; every number in it is whole."""
-        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+        data = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+        if len(data) > limits.PROFILE_BYTES_MAX:
+            raise ProfileError(f"a profile of {len(data)} bytes, at most {limits.PROFILE_BYTES_MAX}")
+        return data
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Profile:
@@ -157,7 +163,7 @@ class Profile:
         """Read a schema or profile file's text. Without ``bits`` the width follows from the schema."""
         try:
             table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise SchemaError(f"not TOML: {error}") from None
         return cls.from_dict(table)
 
@@ -170,8 +176,13 @@ def load_profile(path: str | Path) -> Profile:
         raise FileFormatError(path, "a schema file is UTF-8 text") from None
     try:
         return Profile.from_toml(text)
-    except (SchemaError, ProfileError) as error:
+    except (SchemaError, ProfileError, HardeningError) as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def expected_fill(profile: Profile, message_tokens: int) -> float:
+    """The expected share of bits set in a message of so many tokens."""
+    return float(1 - (1 - 1 / profile.bits) ** (profile.hashes * message_tokens))
 
 
 def index_tokens(index: NumberIndex | TextIndex, length: int = 12) -> int:

@@ -17,34 +17,30 @@ from secroute.encoding.tdag import Tdag
 from secroute.errors import InputError, SchemaError
 
 
-def _whole(table: Mapping[str, Any], key: str, default: int, low: int, high: int, where: str) -> int:
-    value = table.get(key, default)
+def _whole(value: object, key: str, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise SchemaError(f"{where}: {key} is a whole number from {low} to {high}, not {value!r}")
-    return value
+        raise SchemaError(f"{key} is a whole number from {low} to {high}, not {value!r}")
 
 
-def _flag(table: Mapping[str, Any], key: str, default: bool, where: str) -> bool:
-    value = table.get(key, default)
+def _flag(value: object, key: str) -> None:
     if not isinstance(value, bool):
-        raise SchemaError(f"{where}: {key} is true or false, not {value!r}")
-    return value
+        raise SchemaError(f"{key} is true or false, not {value!r}")
 
 
-def _ladder(table: Mapping[str, Any], key: str, where: str) -> tuple[int, ...]:
-    steps = table.get(key, [])
-    whole = isinstance(steps, list) and all(isinstance(s, int) and not isinstance(s, bool) for s in steps)
-    if not whole or sorted(set(steps)) != steps or any(not 1 <= s <= limits.LADDER_LENGTH_MAX for s in steps):
-        raise SchemaError(f"{where}: {key} is a rising list of lengths from 1 to {limits.LADDER_LENGTH_MAX}")
-    if len(steps) > limits.LADDER_STEPS_MAX:
-        raise SchemaError(f"{where}: {key} has {len(steps)} steps, at most {limits.LADDER_STEPS_MAX}")
-    return tuple(steps)
+def _ladder(steps: object, key: str) -> tuple[int, ...]:
+    whole = isinstance(steps, list | tuple) and all(isinstance(s, int) and not isinstance(s, bool) for s in steps)
+    rising = list(steps) if whole else []  # type: ignore[call-overload]
+    if not whole or sorted(set(rising)) != rising or any(not 1 <= s <= limits.LADDER_LENGTH_MAX for s in rising):
+        raise SchemaError(f"{key} is a rising list of lengths from 1 to {limits.LADDER_LENGTH_MAX}")
+    if len(rising) > limits.LADDER_STEPS_MAX:
+        raise SchemaError(f"{key} has {len(rising)} steps, at most {limits.LADDER_STEPS_MAX}")
+    return tuple(rising)
 
 
-def _unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
+def _unknown(table: Mapping[str, Any], known: set[str]) -> None:
     extra = sorted(set(table) - known)
     if extra:
-        raise SchemaError(f"{where}: unknown key {extra[0]!r}; known are {', '.join(sorted(known))}")
+        raise SchemaError(f"unknown key {extra[0]!r}; known are {', '.join(sorted(known))}")
 
 
 @dataclass(frozen=True)
@@ -56,6 +52,16 @@ class NumberIndex:
     levels: int
     step: int = 1
     equality: bool = True
+
+    def __post_init__(self) -> None:
+        # Checked here and not where files are read: what is built in code goes into keyrings too.
+        object.__setattr__(self, "low", _bound(self.low, "low"))
+        object.__setattr__(self, "high", _bound(self.high, "high"))
+        if not self.low < self.high:
+            raise SchemaError(f"low ({self.low}) must be below high ({self.high})")
+        _whole(self.levels, "levels", 1, limits.SCHEMA_LEVELS_MAX)
+        _whole(self.step, "step", 1, self.levels)
+        _flag(self.equality, "equality")
 
     @cached_property
     def _exact(self) -> tuple[int, int, int]:
@@ -98,6 +104,14 @@ class TextIndex:
     step: int = 1
     equality: bool = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefixes", _ladder(self.prefixes, "prefixes"))
+        object.__setattr__(self, "suffixes", _ladder(self.suffixes, "suffixes"))
+        _whole(self.qgram, "qgram", 0, limits.QGRAM_LENGTH_MAX)
+        _whole(self.order_bytes, "order_bytes", 0, limits.ORDER_BYTES_MAX)
+        _whole(self.step, "step", 1, limits.SCHEMA_LEVELS_MAX)
+        _flag(self.equality, "equality")
+
     @cached_property
     def tdag(self) -> Tdag:
         """The nodes over the first ``order_bytes`` bytes."""
@@ -124,52 +138,37 @@ def _bound_text(value: int | float) -> str:
     return str(value) if isinstance(value, int) else value.hex()
 
 
-def _bound(value: object, key: str, where: str) -> int | float:
-    parsed: object = value
-    if isinstance(value, str):
-        try:
-            parsed = int(value) if value.lstrip("-").isdigit() else float.fromhex(value)
-        except (ValueError, OverflowError):
-            raise SchemaError(f"{where}: {key} is a number, not {value[:40]!r}") from None
+def _bound(value: object, key: str) -> int | float:
+    """A bound as a number; text is the canonical form alone, as ``_bound_text`` writes it."""
     try:
-        number = check_value(parsed)
-    except InputError as error:
-        raise SchemaError(f"{where}: {key}: {error}") from None
+        if isinstance(value, str):
+            value = float.fromhex(value) if value.lstrip("-").startswith("0x") else int(value)
+        number = check_value(value)
+    except (InputError, ValueError, OverflowError):
+        number = ""
     if isinstance(number, bool | str):
-        raise SchemaError(f"{where}: {key} is a number, not {value!r}")
+        raise SchemaError(f"{key} is a finite number, not {value!r}")
     return number
 
 
-def _number_index(table: Mapping[str, Any], where: str) -> NumberIndex:
-    _unknown(table, {"type", "low", "high", "levels", "buckets", "step", "equality"}, where)
+def _number_index(table: Mapping[str, Any]) -> NumberIndex:
+    _unknown(table, {"type", "low", "high", "levels", "buckets", "step", "equality"})
     for key in ("low", "high"):
         if key not in table:
-            raise SchemaError(f"{where}: a number needs {key!r}, the {key}est value that matters")
-    low, high = _bound(table["low"], "low", where), _bound(table["high"], "high", where)
-    if not low < high:
-        raise SchemaError(f"{where}: low ({low}) must be below high ({high})")
-    most = limits.SCHEMA_LEVELS_MAX
+            raise SchemaError(f"a number needs {key!r}, the {key}est value that matters")
+    levels = table.get("levels", 10)
     if "buckets" in table:
-        buckets = _whole(table, "buckets", 2, 2, 1 << most, where)
+        buckets = table["buckets"]
+        _whole(buckets, "buckets", 2, 1 << limits.SCHEMA_LEVELS_MAX)
         if buckets & (buckets - 1) or "levels" in table:
-            raise SchemaError(f"{where}: buckets is a power of two, and stands instead of levels")
+            raise SchemaError("buckets is a power of two, and stands instead of levels")
         levels = buckets.bit_length() - 1
-    else:
-        levels = _whole(table, "levels", 10, 1, most, where)
-    step = _whole(table, "step", 1, 1, levels, where)
-    return NumberIndex(low, high, levels, step, _flag(table, "equality", True, where))
+    return NumberIndex(table["low"], table["high"], levels, table.get("step", 1), table.get("equality", True))
 
 
-def _text_index(table: Mapping[str, Any], where: str) -> TextIndex:
-    _unknown(table, {"type", "prefixes", "suffixes", "qgram", "order_bytes", "step", "equality"}, where)
-    return TextIndex(
-        prefixes=_ladder(table, "prefixes", where),
-        suffixes=_ladder(table, "suffixes", where),
-        qgram=_whole(table, "qgram", 0, 0, limits.QGRAM_LENGTH_MAX, where),
-        order_bytes=_whole(table, "order_bytes", 0, 0, limits.ORDER_BYTES_MAX, where),
-        step=_whole(table, "step", 1, 1, limits.SCHEMA_LEVELS_MAX, where),
-        equality=_flag(table, "equality", True, where),
-    )
+def _text_index(table: Mapping[str, Any]) -> TextIndex:
+    _unknown(table, {"type", "prefixes", "suffixes", "qgram", "order_bytes", "step", "equality"})
+    return TextIndex(**{key: value for key, value in table.items() if key != "type"})
 
 
 PLAIN_TEXT = TextIndex()
@@ -197,7 +196,10 @@ class Schema:
                 raise SchemaError(f"{where}: {error}") from None
             if not isinstance(table, Mapping) or table.get("type") not in ("number", "string"):
                 raise SchemaError(f'{where}: needs type = "number" or type = "string"')
-            attributes[name] = (_number_index if table["type"] == "number" else _text_index)(table, where)
+            try:
+                attributes[name] = (_number_index if table["type"] == "number" else _text_index)(table)
+            except SchemaError as error:
+                raise SchemaError(f"{where}: {error}") from None
         return cls(attributes)
 
     def to_dict(self) -> dict[str, Any]:

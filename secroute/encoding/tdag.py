@@ -10,6 +10,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
+from secroute import limits
+
+_FEW_PIECES_STEP = limits.COVER_PIECES_MAX.bit_length() - 1
+
 
 class Span(NamedTuple):
     """A node of the TDAG: ``2**level`` buckets from ``position * 2**level``, plus half of that if shifted."""
@@ -62,6 +66,11 @@ class Tdag:
         """At most ``most`` nodes whose union covers low..high with as little excess as a greedy merge finds."""
         if most <= 1:
             return [self.smallest(low, high)]
+        # With every step-th level only, a cover may need 2**step nodes of one level: widen until it does not.
+        for finer, level in pairwise(self.used):
+            if high - low < limits.COVER_PIECES_MAX << finer or level - finer < _FEW_PIECES_STEP:
+                break
+            low, high = (low >> level) << level, high | ((1 << level) - 1)
         pieces = self._exact(low, high)
         while len(pieces) > most:
             joints = [self.smallest(left.low, right.high) for left, right in pairwise(pieces)]
