@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from secroute.engine.simd import cycles
+from secroute.engine.simd import cycles, lowest_of
 from secroute.engine.sink import NO_INTERFACES, NO_TICKS, OPEN_GATE, Stamps, admit, begin_batch, begin_message, put
 from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
@@ -29,10 +29,9 @@ def postings_of(filters: Words) -> tuple[Ints, Dense, Sizes]:
         for word in range(words):
             rest = filters[row, word]
             while rest:
-                low = rest & (~rest + np.uint64(1))
-                starts[word * 64 + _bit_number(low) + 1] += 1
+                starts[word * 64 + lowest_of(rest) + 1] += 1
                 sizes[row] += np.uint16(1)
-                rest ^= low
+                rest &= rest - np.uint64(1)
     starts = np.cumsum(starts)
     at = starts.copy()
     posted = np.empty(starts[-1], np.int32)
@@ -40,22 +39,11 @@ def postings_of(filters: Words) -> tuple[Ints, Dense, Sizes]:
         for word in range(words):
             rest = filters[row, word]
             while rest:
-                low = rest & (~rest + np.uint64(1))
-                bit = word * 64 + _bit_number(low)
+                bit = word * 64 + lowest_of(rest)
                 posted[at[bit]] = row
                 at[bit] += 1
-                rest ^= low
+                rest &= rest - np.uint64(1)
     return starts, posted, sizes
-
-
-@njit(nogil=True, cache=True)
-def _bit_number(single: np.uint64) -> int:
-    number = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if single >> np.uint64(step):
-            single >>= np.uint64(step)
-            number += step
-    return number
 
 
 @njit(nogil=True, cache=True)

@@ -1,24 +1,164 @@
-"""The order of filters in which neighbours share many bits, so that the AND of a block still says something.
+"""Which filters lie together: groups that share bits, and clusters of groups that share fewer.
 
-UNTRUSTED side, pure. Filters are split again and again on the bit that is set in about half of them, counted on a
-sample; those that have the bit come first.
+UNTRUSTED side, pure. Large tables are mined for groups first (see ``mining``); what that leaves, small tables, and the
+groups themselves are gathered greedily: the most telling bit, the most telling further one among those that have it,
+and so on until few enough are left.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
-from secroute.engine.simd import count_ones
-from secroute.engine.types import Dense
+from secroute.engine.bitmaps import message_sample
+from secroute.engine.mining import mine_groups
+from secroute.engine.simd import lowest_of
+from secroute.engine.types import Dense, Ints
 from secroute.opaque import Words
 
 _ONE = np.uint64(1)
+_MINE_ROWS = 16_384  # smaller tables are gathered at once
+_CHUNK_ROWS = 2_048  # gathering is quadratic in this
+_SAMPLE_ROWS = 1_024
+
+
+def group_filters(filters: Words, messages: Words | None) -> tuple[Dense, Ints, Any]:
+    """Rows in the order of their groups, the ends of groups from 0 on, and how telling each bit is."""
+    sample = message_sample(filters, messages)
+    weights = -np.log(sample.share)
+    rows, ends, rest = np.zeros(0, np.int32), np.zeros(1, np.int64), np.arange(len(filters), dtype=np.int32)
+    if len(filters) >= _MINE_ROWS:
+        rows, ends, rest = mine_groups(filters, sample, weights)
+    order, more = gather(np.ascontiguousarray(filters[rest]), weights, 8, 8)
+    return np.concatenate([rows, rest[order]]), np.concatenate([ends, more[1:] + ends[-1]]), weights
+
+
+def gather(masks: Words, weights: Any, least: int, most: int) -> tuple[Dense, Ints]:
+    """``masks`` in an order of groups that share bits, each of about ``least`` to ``most``, and the ends of groups."""
+    order = split_rows(masks, _CHUNK_ROWS, _SAMPLE_ROWS) if len(masks) > 16 * _CHUNK_ROWS else np.arange(len(masks))
+    step = _CHUNK_ROWS if len(masks) > 16 * _CHUNK_ROWS else max(1, len(masks))
+    rows, ends = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
+    for start in range(0, len(masks), step):
+        chunk = order[start : start + step]
+        inside, stops = _gather(np.ascontiguousarray(masks[chunk]), weights, least, most)
+        rows.append(chunk[inside].astype(np.int32))
+        ends.append(stops[1:] + start)
+    return np.concatenate(rows), np.concatenate(ends)
 
 
 @njit(nogil=True, cache=True)
-def group_rows(filters: Words, block: int, sample: int) -> Dense:
-    """Row numbers in the order of their groups; ranges of at most ``block`` rows are left as they are."""
+def _gather(masks: Words, weights: Any, least: int, most: int) -> tuple[Dense, Ints]:
+    rows, words = masks.shape
+    alive = np.ones(rows, np.bool_)
+    totals = np.zeros(words * 64, np.int64)
+    for row in range(rows):
+        _add_bits(masks[row], totals, 1)
+    counts = np.zeros(words * 64, np.int64)
+    done = np.zeros(words * 64, np.bool_)
+    order = np.empty(rows, np.int32)
+    ends = np.zeros(rows + 1, np.int64)
+    groups = 0
+    listed = np.empty(rows, np.int32)
+    group = np.empty(rows, np.int32)
+    while True:
+        bit = _telling_bit(totals, weights, done, rows - ends[groups], least)
+        if bit < 0:
+            break
+        done[bit] = True
+        left = 0
+        for row in range(rows):
+            listed[left] = row
+            left += 1 if alive[row] and (masks[row, bit >> 6] >> np.uint64(bit & 63)) & _ONE else 0
+        while left >= least:
+            group[:left] = listed[:left]
+            size = _narrow(masks, group, left, bit, weights, counts, least, most)
+            at = ends[groups]
+            order[at : at + size] = group[:size]
+            for row in group[:size]:
+                alive[row] = False
+                _add_bits(masks[row], totals, -1)
+            groups += 1
+            ends[groups] = at + size
+            kept = 0
+            for row in listed[:left]:
+                listed[kept] = row
+                kept += 1 if alive[row] else 0
+            left = kept
+    at = ends[groups]
+    for row in range(rows):
+        if alive[row]:
+            order[at] = row
+            at += 1
+            if at - ends[groups] == most:
+                groups += 1
+                ends[groups] = at
+    if at > ends[groups]:
+        groups += 1
+        ends[groups] = at
+    return order, ends[: groups + 1]
+
+
+@njit(nogil=True, cache=True)
+def _add_bits(mask: Any, totals: Ints, step: int) -> None:
+    for word in range(mask.size):
+        rest = mask[word]
+        while rest:
+            totals[word * 64 + lowest_of(rest)] += step
+            rest &= rest - _ONE
+
+
+@njit(nogil=True, cache=True)
+def _telling_bit(totals: Ints, weights: Any, done: Any, rows: int, least: int) -> int:
+    """The bit to gather by next: common among the rows that are left, rare in messages."""
+    best = 0.0
+    chosen = -1
+    for bit in range(totals.size):
+        if totals[bit] >= least and not done[bit]:
+            score = weights[bit] / (np.log(rows / totals[bit]) + 0.5)
+            if score > best:
+                best = score
+                chosen = bit
+    return chosen
+
+
+@njit(nogil=True, cache=True)
+def _narrow(masks: Words, group: Dense, size: int, bit: int, weights: Any, counts: Ints, least: int, most: int) -> int:
+    """Keep those of ``group`` that share further bits until they are at most ``most``, or alike; how many are kept."""
+    known = np.zeros(masks.shape[1], np.uint64)
+    known[bit >> 6] |= _ONE << np.uint64(bit & 63)
+    while size > most:
+        counts[:] = 0
+        for row in group[:size]:
+            _add_bits(masks[row] & ~known, counts, 1)
+        best = 0.0
+        bit = -1
+        for other in range(counts.size):
+            if counts[other] == size:
+                known[other >> 6] |= _ONE << np.uint64(other & 63)
+            elif counts[other] >= least:
+                score = weights[other] / (np.log(size / counts[other]) + 0.05)
+                if score > best:
+                    best = score
+                    bit = other
+        if bit < 0:
+            break
+        known[bit >> 6] |= _ONE << np.uint64(bit & 63)
+        kept = 0
+        for row in group[:size]:
+            group[kept] = row
+            kept += 1 if (masks[row, bit >> 6] >> np.uint64(bit & 63)) & _ONE else 0
+        size = kept
+    return size
+
+
+@njit(nogil=True, cache=True)
+def split_rows(filters: Words, block: int, sample: int) -> Dense:
+    """Row numbers in an order in which neighbours are alike: split again and again on the bit that half of them have.
+
+    Bits are counted on a ``sample`` of rows; ranges of at most ``block`` rows are left as they are.
+    """
     rows, words = filters.shape
     order = np.arange(rows).astype(np.int32)
     other = np.empty(rows, np.int32)
@@ -33,13 +173,11 @@ def group_rows(filters: Words, block: int, sample: int) -> Dense:
         bit = _dividing_bit(filters, order[begin:end], max(1, (end - begin) // sample), counts)
         if bit < 0:
             continue
-        word = bit >> 6
-        mask = _ONE << np.uint64(bit & 63)
         front = begin
         kept = 0
         for at in range(begin, end):
             row = order[at]
-            if filters[row, word] & mask:
+            if (filters[row, bit >> 6] >> np.uint64(bit & 63)) & _ONE:
                 order[front] = row
                 front += 1
             else:
@@ -54,17 +192,13 @@ def group_rows(filters: Words, block: int, sample: int) -> Dense:
 
 
 @njit(nogil=True, cache=True)
-def _dividing_bit(filters: Words, order: Dense, step: int, counts: Dense) -> int:
+def _dividing_bit(filters: Words, order: Dense, step: int, counts: Ints) -> int:
     """The bit whose frequency among the rows of ``order`` is nearest a half, or -1 if no bit divides them."""
     counts[:] = 0
     seen = 0
     for at in range(0, order.size, step):
         seen += 1
-        for word in range(filters.shape[1]):
-            rest = filters[order[at], word]
-            while rest:
-                counts[word * 64 + count_ones((rest & (~rest + _ONE)) - _ONE)] += 1
-                rest &= rest - _ONE
+        _add_bits(filters[order[at]], counts, 1)
     best = -1
     distance = seen
     for bit in range(counts.size):

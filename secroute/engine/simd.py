@@ -20,6 +20,8 @@ _I64 = ir.IntType(64)
 
 
 _declare: Any = cgutils.get_or_insert_function
+_variable: Any = cgutils.alloca_once_value
+_steps: Any = cgutils.for_range_slice
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
@@ -94,6 +96,37 @@ def count_ones(typing_context: Any, word: Any) -> Any:
         return builder.ctpop(args[0])
 
     return types.int64(types.uint64), generate
+
+
+@_vector
+def lowest_of(typing_context: Any, word: Any) -> Any:
+    """Number of the lowest set bit of a non-zero 64-bit word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@_vector
+def count_common(typing_context: Any, array: Any, offset: Any, other: Any, words: Any) -> Any:
+    """Set bits of ``array[offset + i] & other[i]`` over i < ``words``, which is a multiple of 8."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(_I64, 8)
+        zero = ir.Constant(_I64, 0)
+        left = _address(context, builder, signature.args[0], args[0], args[1])
+        right = _address(context, builder, signature.args[2], args[2], zero)
+        ones = _declare(builder.module, ir.FunctionType(vector, [vector]), "llvm.ctpop.v8i64")
+        total = _variable(builder, ir.Constant(vector, [0] * 8))
+        with _steps(builder, zero, args[3], ir.Constant(_I64, 8)) as (at, _):
+            pair = [builder.bitcast(builder.gep(side, [at]), vector.as_pointer()) for side in (left, right)]
+            common = builder.and_(*(builder.load(pointer, align=8) for pointer in pair))
+            builder.store(builder.add(builder.load(total), builder.call(ones, [common])), total)
+        added = _declare(builder.module, ir.FunctionType(_I64, [vector]), "llvm.vector.reduce.add.v8i64")
+        return builder.call(added, [builder.load(total)])
+
+    return types.int64(array, types.int64, other, types.int64), generate
 
 
 @_vector

@@ -1,65 +1,103 @@
-"""The tree of AND-masks: blocks of eight similar filters, eight blocks to a block of the next level, and so on.
+"""The tree of AND-masks: filters in groups that share bits, groups in clusters that share fewer.
 
-UNTRUSTED side, pure. A message that lacks a bit of a block's AND cannot match anything below it. The eight masks of a
-block lie columnar, so one instruction tests a word of all of them; filters are the lowest level.
+UNTRUSTED side, pure. A message that lacks a bit of a cluster's or group's AND cannot match anything in it. Clusters are
+scanned, then the groups of those that remain, then the filters of the groups that remain. On every level eight masks
+lie together word by word, so that one instruction tests a word of all of them; levels are few and runs are long,
+because a mispredicted branch costs as much as several such tests.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from secroute.engine.grouping import group_rows
-from secroute.engine.simd import cycles, included8, lowest_bit
+from secroute.engine.grouping import gather, group_filters
+from secroute.engine.simd import cycles, included8, lowest_bit, prefetch
 from secroute.engine.sink import NO_INTERFACES, NO_TICKS, OPEN_GATE, Stamps, admit, begin_batch, begin_message, put
 from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
 
 _LANES = 8
-_SAMPLE_ROWS = 1_024
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
+_CLUSTER_GROUPS = (16, 64)  # about as few and as many groups to a cluster
+
+
+class Level(NamedTuple):
+    """Masks in blocks of eight, word by word; parent i has the blocks ``starts[i]:starts[i + 1]``.
+
+    ``ids`` says what each lane is, -1 for padding, whose masks have all bits set.
+    """
+
+    masks: Any
+    starts: Dense
+    ids: Dense
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(array.nbytes) for array in self[:])
+
+
+@njit(nogil=True, cache=True)
+def _survivors(level: Level, parent: int, absent: Any, out: Dense, used: int) -> int:
+    """Append the children of ``parent`` that have no bit of ``absent``."""
+    words = absent.size
+    for block in range(np.int64(level.starts[parent]), np.int64(level.starts[parent + 1])):
+        at = block * _LANES * words
+        hits = included8(level.masks, at, absent[0])
+        for word in range(1, words):
+            hits &= included8(level.masks, at + word * _LANES, absent[word])
+        while hits:
+            child = level.ids[block * _LANES + lowest_bit(hits)]
+            hits &= hits - np.uint32(1)
+            if child >= 0:
+                out[used] = child
+                used += 1
+    return used
 
 
 @njit(nogil=True, cache=True)
 def descend(
-    masks: Any, levels: Ints, order: Dense, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate,
+    top: Level, middle: Level, bottom: Level, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate,
     limit: int, ticks: Ints,
 ) -> tuple[Ints, Ints]:  # fmt: skip
-    """Match a batch; ``levels[i]`` is the first block of level i in ``masks``, filters being level 0."""
+    """Match a batch, message by message."""
     count, words = bits.shape
     offsets = np.zeros(count + 1, np.int64)
     out = np.empty(count + 16, np.int64)
     used = 0
-    stack = np.empty((_LANES * levels.size + _LANES, 2), np.int64)
+    clusters = np.empty(top.ids.size, np.int32)
+    groups = np.empty(middle.ids.size, np.int32)
+    absent = np.empty(words, np.uint64)
     begin_batch(stamp, gate)
     for number in range(count):
-        absent = ~bits[number]
+        for word in range(words):
+            absent[word] = ~bits[number, word]
         low, now, left = begin_message(bits[number], number, stamp, gate, limit)
-        stack[0, 0] = levels.size - 2
-        stack[0, 1] = 0
-        depth = 1 if order.size else 0
-        while depth and left > 0:
-            depth -= 1
-            level = stack[depth, 0]
-            block = stack[depth, 1]
-            at = (levels[level] + block) * _LANES * words
-            hits = included8(masks, at, absent[0])
-            word = 1
-            while hits and word < words:
-                hits &= included8(masks, at + word * _LANES, absent[word])
-                word += 1
-            while hits:
-                child = block * _LANES + lowest_bit(hits)
-                hits &= hits - np.uint32(1)
-                if level > 0:
-                    if child < levels[level] - levels[level - 1]:
-                        stack[depth, 0] = level - 1
-                        stack[depth, 1] = child
-                        depth += 1
-                elif child < order.size and left > 0:
-                    value = admit(order[child], live, interfaces, stamp, low, now)
+        found = _survivors(top, 0, absent, clusters, 0) if left > 0 else 0
+        for cluster in clusters[:found]:
+            prefetch(middle.masks, middle.starts[cluster] * _LANES * words)
+        candidates = 0
+        for cluster in clusters[:found]:
+            before = candidates
+            candidates = _survivors(middle, cluster, absent, groups, candidates)
+            for group in groups[before:candidates]:
+                prefetch(bottom.masks, bottom.starts[group] * _LANES * words)
+        for group in groups[:candidates]:
+            if left <= 0:
+                break
+            for block in range(np.int64(bottom.starts[group]), np.int64(bottom.starts[group + 1])):
+                at = block * _LANES * words
+                hits = included8(bottom.masks, at, absent[0])
+                word = 1
+                while hits and word < words:
+                    hits &= included8(bottom.masks, at + word * _LANES, absent[word])
+                    word += 1
+                while hits:
+                    row = bottom.ids[block * _LANES + lowest_bit(hits)]
+                    hits &= hits - np.uint32(1)
+                    value = admit(row, live, interfaces, stamp, low, now) if row >= 0 and left > 0 else -1
                     if value >= 0:
                         out = put(out, used, value)
                         used += 1
@@ -72,44 +110,56 @@ def descend(
 
 
 class TreeMatcher:
-    """Blocks of similar filters under a tree of their common bits."""
+    """Clusters of groups of filters under what they have in common."""
 
     def __init__(self, filters: Words, interfaces: Dense, interface_count: int, messages: Words | None = None) -> None:
-        self._order = group_rows(filters, _LANES, _SAMPLE_ROWS)
-        self._masks, self._levels = _levels(filters[self._order])
+        self._levels = _build(filters, messages)
         self._interfaces = interfaces
         self._interface_count = interface_count
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (self._masks, self._levels, self._order, self._interfaces))
+        return sum(level.nbytes for level in self._levels) + int(self._interfaces.nbytes)
 
     def filters(self, bits: Words, live: Counts, limit: int = NO_LIMIT, ticks: Ints = NO_TICKS) -> Csr:
         none = np.zeros(0, np.int64)
-        return self._run(bits, NO_INTERFACES, live, none, OPEN_GATE, limit, ticks)
+        return Csr(*descend(*self._levels, bits, NO_INTERFACES, live, none, OPEN_GATE, limit, ticks))
 
     def interfaces(self, bits: Words, live: Counts, gate: Gate, ticks: Ints = NO_TICKS) -> Csr:
         stamp = np.zeros(self._interface_count, np.int64)
-        return self._run(bits, self._interfaces, live, stamp, gate, NO_LIMIT, ticks)
-
-    def _run(
-        self, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate, limit: int, ticks: Ints
-    ) -> Csr:
-        table = (self._masks, self._levels, self._order)
-        return Csr(*descend(*table, bits, interfaces, live, stamp, gate, limit, ticks))
+        return Csr(*descend(*self._levels, bits, self._interfaces, live, stamp, gate, NO_LIMIT, ticks))
 
 
-def _levels(rows: Words) -> tuple[Any, Ints]:
-    """``rows`` and the ANDs above them as columnar blocks of eight, lowest level first, and where levels begin."""
-    words = rows.shape[1]
-    parts, starts = [], [0]
-    while True:
-        blocks = -(-len(rows) // _LANES)
-        padded = np.full((blocks * _LANES, words), _ALL_ONES, np.uint64)
-        padded[: len(rows)] = rows
-        columnar = padded.reshape(blocks, _LANES, words).transpose(0, 2, 1)
-        parts.append(columnar.reshape(-1))
-        starts.append(starts[-1] + blocks)
-        if blocks <= 1:
-            return np.concatenate(parts), np.array(starts, np.int64)
-        rows = np.bitwise_and.reduce(columnar, axis=2)
+def _build(filters: Words, messages: Words | None) -> tuple[Level, Level, Level]:
+    if not len(filters):
+        none = Level(np.zeros(0, np.uint64), np.zeros(2, np.int32), np.zeros(0, np.int32))
+        return none, none, none
+    rows, ends, weights = group_filters(filters, messages)
+    bottom, masks = _level(filters, rows, ends)
+    order, stops = gather(masks, weights, *_CLUSTER_GROUPS)
+    middle, masks = _level(masks, order, stops)
+    clusters = np.arange(len(masks), dtype=np.int32)
+    top, _ = _level(masks, clusters, np.array([0, len(masks)]))
+    return top, middle, bottom
+
+
+@njit(nogil=True, cache=True)
+def _level(masks: Words, order: Dense, ends: Ints) -> tuple[Level, Words]:
+    """``masks`` laid out by parents (``order[ends[i]:ends[i + 1]]`` are the children of i), and the parents' ANDs."""
+    words = masks.shape[1]
+    parents = ends.size - 1
+    starts = np.zeros(parents + 1, np.int32)
+    for parent in range(parents):
+        starts[parent + 1] = starts[parent] + (ends[parent + 1] - ends[parent] + _LANES - 1) // _LANES
+    flat = np.full(starts[parents] * _LANES * words, _ALL_ONES)
+    ids = np.full(starts[parents] * _LANES, -1, np.int32)
+    common = np.full((parents, words), _ALL_ONES)
+    for parent in range(parents):
+        for at in range(ends[parent], ends[parent + 1]):
+            place = starts[parent] * _LANES + at - ends[parent]
+            ids[place] = order[at]
+            block = place // _LANES * _LANES * words + place % _LANES
+            for word in range(words):
+                flat[block + word * _LANES] = masks[order[at], word]
+                common[parent, word] &= masks[order[at], word]
+    return Level(flat, starts, ids), common
