@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import getpass
+import hashlib
+import os
 import re
 import sys
 import time
@@ -25,6 +27,7 @@ from secroute.keyring import Keyring, MemberKeyring, OwnerKeyring, PublicIdentit
 from secroute.keyring.grants import read_header
 from secroute.output import emit_json, say
 
+_FILE_NAME_CHARS_MAX = 128
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -267,18 +270,28 @@ def _exposure(revocation: Revocation) -> list[str]:
 
 
 def _grant_path(directory: Path, member: str) -> Path:
-    return directory / f"{quote(member, safe=' @+')}.grant"
+    name = quote(member, safe=" @+")
+    if len(name) > _FILE_NAME_CHARS_MAX:
+        # A name may be as long as a file name, and quoting triples it.
+        digest = hashlib.sha256(member.encode()).hexdigest()[:16]
+        name = f"{name[:_FILE_NAME_CHARS_MAX]}-{digest}"
+    return directory / f"{name}.grant"
 
 
 def _refuse_grants(directory: Path, keyring: OwnerKeyring, without: tuple[str, ...] | list[str]) -> None:
     """Raise before anything is changed if a grant could not be written."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files.refuse_existing(*(_grant_path(directory, name) for name in keyring.members if name not in without))
+    if directory.is_dir():
+        files.refuse_existing(*(_grant_path(directory, name) for name in keyring.members if name not in without))
+        return
+    parent = next(above for above in directory.absolute().parents if above.exists())
+    if directory.exists() or not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{directory}: grants cannot be written there")
 
 
 def _write_grants(directory: Path | None, grants: Mapping[str, bytes]) -> None:
     # After the keyring: a grant of an epoch that the owner does not have on disk must never leave the house.
     if directory is not None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, grant in grants.items():
             files.create(_grant_path(directory, name), grant)
             say(f"wrote {_grant_path(directory, name)}")

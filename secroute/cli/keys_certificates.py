@@ -40,9 +40,9 @@ def configure(commands: Any) -> None:
 
 
 def _ca(args: argparse.Namespace) -> int:
+    authority = certs.make_ca(args.name, now=time.time(), days=args.days)
     args.out.mkdir(mode=0o700, parents=True, exist_ok=True)
     files.refuse_existing(args.out / "ca.crt", args.out / "ca.key")
-    authority = certs.make_ca(args.name, now=time.time(), days=args.days)
     files.create(args.out / "ca.key", authority.key)
     files.create(args.out / "ca.crt", authority.certificate, 0o644)
     say("this CA is for development: its key is on this disk, unsealed, and it publishes no revocations")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -37,6 +38,10 @@ def _usage() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 1 on a failed check, 2 on an error, 130 when interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        # Terminals that cannot show a character get its escape, not a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help"):
         sys.stdout.write(_usage())

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from secroute.encoding.derivation import KeyHandle
 from secroute.errors import KeyringError
 
 Role = Literal["router", "client", "admin"]
@@ -32,7 +33,7 @@ _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateAuthority:
+class CertificateAuthority(KeyHandle):
     """A CA's certificate and private key, PEM."""
 
     certificate: bytes
@@ -40,7 +41,7 @@ class CertificateAuthority:
 
 
 @dataclass(frozen=True, slots=True)
-class IssuedCertificate:
+class IssuedCertificate(KeyHandle):
     """A certificate, its private key and the CA certificate to trust, PEM."""
 
     name: str

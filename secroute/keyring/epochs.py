@@ -15,7 +15,7 @@ from typing import Any
 from secroute import limits
 from secroute.encoding.derivation import KeyHandle, derive
 from secroute.encoding.profile import Profile
-from secroute.errors import EpochError, KeyringDamagedError, KeyringError, LimitError, SecrouteError
+from secroute.errors import EpochError, InputError, KeyringDamagedError, KeyringError, LimitError, SecrouteError
 from secroute.keyring.records import Record, blob
 from secroute.opaque import Scope
 
@@ -25,7 +25,10 @@ _TOKEN_KEYS_CACHED_MAX = 4_096
 
 
 def _name_bytes(name: str, bytes_max: int, what: str) -> bytes:
-    data = name.encode()
+    try:
+        data = name.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{what} is not valid Unicode text (it holds a lone surrogate)") from None
     if not 0 < len(data) <= bytes_max:
         raise LimitError(f"{what} has 1..{bytes_max} bytes, not {len(data)}")
     return data

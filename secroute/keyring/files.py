@@ -161,7 +161,7 @@ def create(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None
 
 def replace(path: str | os.PathLike[str], data: bytes) -> None:
     """Put a new state in place of a key file; the caller holds its lock and has read the state it replaces."""
-    where = Path(path)
+    where = Path(path).resolve()
     with _temporary(where, data, 0o600) as temporary:
         temporary.replace(where)
     _sync_directory(where.parent)
@@ -179,7 +179,8 @@ def refuse_existing(*paths: Path) -> None:
 @contextlib.contextmanager
 def locked(path: str | os.PathLike[str], wait_s: float = limits.KEY_FILE_LOCK_WAIT_S) -> Iterator[None]:
     """Hold the file's lock (a sidecar that stays in place: removing it would let two writers in)."""
-    where = Path(path)
+    # Through links to the file itself: two names of one keyring must not become two keyrings.
+    where = Path(path).resolve()
     sidecar = where.with_name(f".{where.name}.lock")
     if not where.exists():
         raise KeyringError(f"{where}: no such file")
@@ -201,7 +202,7 @@ def locked(path: str | os.PathLike[str], wait_s: float = limits.KEY_FILE_LOCK_WA
 
 @contextlib.contextmanager
 def _temporary(path: Path, data: bytes, mode: int) -> Iterator[Path]:
-    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(descriptor, "wb") as stream:

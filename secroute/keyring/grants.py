@@ -28,7 +28,7 @@ from secroute.errors import (
 )
 from secroute.keyring.epochs import TIME_S_MAX, EpochKeys
 from secroute.keyring.identity import Identity, PublicIdentity
-from secroute.keyring.records import Record, blob, canonical
+from secroute.keyring.records import Record, blob, canonical, check_name
 
 FORMAT = "secroute-grant"
 VERSION = 1
@@ -193,7 +193,7 @@ def _parse(data: bytes) -> tuple[bytes, GrantHeader, bytes, bytes]:
 
 def _inside(header: GrantHeader, plain: bytes) -> OpenedGrant:
     record = Record.parse(plain, "grant")
-    name = record.text("name", limits.KEY_NAME_BYTES_MAX)
+    name = check_name(record.text("name", limits.KEY_NAME_BYTES_MAX), "the space's name in the grant")
     durable_secret = record.blob("durable_secret", limits.KEY_BYTES)
     epochs = tuple(
         EpochKeys.from_record(entry, header.space, durable_secret)

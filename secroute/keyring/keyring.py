@@ -18,7 +18,7 @@ from secroute.encoding.derivation import KeyHandle
 from secroute.errors import EpochError, KeyringDamagedError, KeyringError
 from secroute.keyring import files
 from secroute.keyring.epochs import EpochKeys, Timeline, Window
-from secroute.keyring.files import Passphrase, Protection
+from secroute.keyring.files import KeyFile, Passphrase, Protection
 from secroute.keyring.identity import Identity
 from secroute.keyring.records import Record
 
@@ -114,7 +114,13 @@ class Keyring(KeyHandle, ABC):
         """Write to a new file (also: a backup under a passphrase of its own); never over an existing one."""
         protection = None if passphrase is None else Protection(passphrase, log2_n)
         files.refuse_existing(Path(path))
-        files.create(path, files.encode(files.key_file(self.kind, self.to_record(), protection)))
+        files.create(path, files.encode(self._key_file(protection)))
+
+    def _key_file(self, protection: Protection | None) -> KeyFile:
+        """What is written, after it was read back: a state that cannot be loaded must never replace one that can."""
+        file = files.key_file(self.kind, self.to_record(), protection)
+        type(self).from_record(files.body_record(file, "keyring"))
+        return file
 
     @classmethod
     @contextlib.contextmanager
@@ -123,8 +129,7 @@ class Keyring(KeyHandle, ABC):
         with files.locked(path):
             keyring = cls.load(path, passphrase)
             yield keyring
-            data = files.encode(files.key_file(keyring.kind, keyring.to_record(), keyring._protection))
-            files.replace(path, data)
+            files.replace(path, files.encode(keyring._key_file(keyring._protection)))
 
     def reloaded(self) -> Self:
         """The keyring as the file has it now; ``self`` if the file has not changed since it was loaded."""
@@ -146,13 +151,6 @@ def _stat_key(path: Path) -> StatKey | None:
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def check_name(name: str, what: str) -> str:
-    """A name of a space or member: printable, bounded."""
-    if not 0 < len(name.encode()) <= limits.KEY_NAME_BYTES_MAX or not name.isprintable() or name != name.strip():
-        raise KeyringError(f"{what} is 1..{limits.KEY_NAME_BYTES_MAX} bytes of printable text, no spaces at its ends")
-    return name
 
 
 def read_timeline(record: Record, space: bytes, durable_secret: bytes) -> Timeline:

@@ -18,8 +18,8 @@ from secroute.errors import EpochError, GrantError, KeyringError
 from secroute.keyring.epochs import TIME_S_MAX, EpochKeys, Timeline, Window
 from secroute.keyring.grants import seal_grant
 from secroute.keyring.identity import Identity, PublicIdentity, RandomBytes
-from secroute.keyring.keyring import Keyring, check_name, read_timeline
-from secroute.keyring.records import Record, blob
+from secroute.keyring.keyring import Keyring, read_timeline
+from secroute.keyring.records import Record, blob, check_name
 
 DEFAULT_OVERLAP_S = 3_600
 DEFAULT_VALID_S = 90 * 86_400
@@ -135,6 +135,8 @@ class OwnerKeyring(Keyring):
     ) -> bytes:
         """A grant of the current and later epochs; a new member needs its identity, a known one may leave it out."""
         check_name(member, "a member's name")
+        if valid_s <= 0 or not 0 <= now <= TIME_S_MAX:
+            raise GrantError("a grant is valid for some time from now on")
         known = self.members.get(member)
         if known is not None and known.revoked_s is not None and identity is None:
             raise GrantError(f"{member!r} was revoked; give its identity to take it in again")
@@ -162,8 +164,10 @@ class OwnerKeyring(Keyring):
             not_before_s=max(0, int(now) - CLOCK_SKEW_S),
             not_after_s=min(int(now) + valid_s, TIME_S_MAX),
         )
-        held = set(known.granted if known is not None else ()) | {epoch.number for epoch in epochs}
-        self.members[member] = Member(member, identity, tuple(sorted(held)), self.sequence, int(now))
+        held = sorted(set(known.granted if known is not None else ()) | {epoch.number for epoch in epochs})
+        # As many as a file takes; what is forgotten here was granted thousands of epochs ago.
+        recent = tuple(held[-limits.KEYRING_EPOCHS_MAX :])
+        self.members[member] = Member(member, identity, recent, self.sequence, int(now))
         return data
 
     def grant_all(self, *, now: float, valid_s: int = DEFAULT_VALID_S) -> dict[str, bytes]:

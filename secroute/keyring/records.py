@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from secroute.errors import KeyringDamagedError
+from secroute import limits
+from secroute.errors import KeyringDamagedError, KeyringError
 
 
 def canonical(value: Mapping[str, Any]) -> bytes:
@@ -102,3 +103,11 @@ class Record:
         """Raise if a field is left that this release does not know."""
         if self._left:
             raise KeyringDamagedError(f"{self._where}: unknown field {min(self._left)!r}")
+
+
+def check_name(name: str, what: str) -> str:
+    """A name of a space or member: printable, bounded."""
+    # Printable first: it excludes lone surrogates, which have no bytes to count.
+    if not name.isprintable() or name != name.strip() or not 0 < len(name.encode()) <= limits.KEY_NAME_BYTES_MAX:
+        raise KeyringError(f"{what} is 1..{limits.KEY_NAME_BYTES_MAX} bytes of printable text, no spaces at its ends")
+    return name
