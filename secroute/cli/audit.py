@@ -83,7 +83,10 @@ def _corpus(parser: argparse.ArgumentParser) -> None:
         "--profile", help="schema or profile file (default: the flights' own for flights, else the default)"
     )
     parser.add_argument("--keyring", help="a keyring; without one a throw-away key is made")
-    parser.add_argument("--epoch", type=int)
+    parser.add_argument("--epoch", type=int, help="an epoch of the keyring (default: the one that publishes now)")
+    parser.add_argument(
+        "--passphrase-file", type=Path, metavar="FILE", help="passphrase of a sealed keyring (mode 0600)"
+    )
     parser.add_argument("--worker-key-file", help="path of a token key file that every worker has (clusters)")
     parser.add_argument("--policy", help="thresholds of the verdict (TOML)")
     parser.add_argument("--tolerance", type=float, default=0.0, help="share of records that may be bad")
@@ -97,11 +100,17 @@ def _open(args: argparse.Namespace) -> Any:
     from secroute.audit.keys import run_keys
     from secroute.audit.run import Audit, Plan
     from secroute.audit.session import open_session
+    from secroute.cli.keys import passphrase_of
     from secroute.encoding.profile import Profile, load_profile
     from secroute.keyring import load_token_keys
 
+    if args.keyring and args.worker_key_file:
+        raise AuditError("--keyring and --worker-key-file are two sources of keys; give one")
     given = load_profile(args.profile) if args.profile else Profile.default()
-    keys = load_token_keys(args.worker_key_file) if args.worker_key_file else run_keys(given, args.keyring, args.epoch)
+    if args.worker_key_file:
+        keys = load_token_keys(args.worker_key_file)
+    else:
+        keys = run_keys(given, args.keyring, args.epoch, passphrase_of(args) if args.keyring else None)
     real = args.keyring is not None or args.worker_key_file is not None
     scope = f"space {keys.scope.space.hex()[:8]}, epoch {keys.scope.epoch}" if real else "throw-away"
     profile = keys.profile if real and not args.profile else given

@@ -12,12 +12,18 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from secroute.content.files import PredicateRecord
     from secroute.encoding.encoder import Encoder
+    from secroute.opaque import Words
 
 T = TypeVar("T")
 _CHUNK = 4_096
@@ -76,8 +82,10 @@ def _progress(items: Iterable[T], what: str) -> Iterator[list[T]]:
 def _new_file(path: Path) -> Path:
     from secroute.errors import InputError
 
-    if path.exists():
+    if path.exists() or path.is_symlink():
         raise InputError(f"{path} exists already; it is not overwritten")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no directory {path.parent}")
     return path
 
 
@@ -114,6 +122,34 @@ def run_messages(args: argparse.Namespace) -> int:
     return 0
 
 
+def _encode_located(
+    encoder: Encoder, records: Sequence[PredicateRecord], args: argparse.Namespace
+) -> tuple[Words, npt.NDArray[np.int64]]:
+    """Encode predicates together; a fault, or a coarsening, is told with the line it belongs to."""
+    import numpy as np
+
+    from secroute.encoding.encoder import CoarsenedPredicateWarning
+    from secroute.errors import EmptyFilterError, FileFormatError, InputError
+    from secroute.output import say
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", CoarsenedPredicateWarning)
+            return encoder.encode_predicates([r.predicate for r in records], match_all=args.match_all)
+    except (InputError, EmptyFilterError, CoarsenedPredicateWarning) as error:
+        if len(records) == 1 and not isinstance(error, CoarsenedPredicateWarning):
+            raise FileFormatError(args.file, str(error), records[0].line) from None
+        if len(records) == 1:
+            say(f"{args.file}:{records[0].line}: {error}")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CoarsenedPredicateWarning)
+                return encoder.encode_predicates([records[0].predicate], match_all=args.match_all)
+    # Halves find the line in a few steps.
+    middle = len(records) // 2
+    left, right = (_encode_located(encoder, part, args) for part in (records[:middle], records[middle:]))
+    return np.concatenate([left[0], right[0]]), np.concatenate([left[1], right[1] + middle])
+
+
 def run_predicates(args: argparse.Namespace) -> int:
     """Encode a predicate file: ``bits``, random ``ids``, ``owners``; interface names go to a trusted side file."""
     import numpy as np
@@ -127,15 +163,19 @@ def run_predicates(args: argparse.Namespace) -> int:
     encoder = _encoder(args)
     bits, owners, names, first = [np.zeros((0, encoder.profile.words), np.uint64)], [np.zeros(0, np.int64)], [], 0
     for chunk in _progress(read_predicates(args.file), "predicates encoded"):
-        rows, whose = encoder.encode_predicates([r.predicate for r in chunk], match_all=args.match_all)
+        rows, whose = _encode_located(encoder, chunk, args)
         bits.append(rows)
         owners.append(whose + first)
         names += [{"row": first + i, "id": r.id, "interface": r.interface} for i, r in enumerate(chunk)]
         first += len(chunk)
     ids = np.frombuffer(os.urandom(first * limits.MESSAGE_ID_BYTES), np.uint8).reshape(first, -1)
     with os.fdopen(os.open(side, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(name, ensure_ascii=False) + "\n" for name in names)
-    _save(out, bits=np.concatenate(bits), ids=ids, owners=np.concatenate(owners))
+        try:
+            lines.writelines(json.dumps(name, ensure_ascii=False) + "\n" for name in names)
+            _save(out, bits=np.concatenate(bits), ids=ids, owners=np.concatenate(owners))
+        except BaseException:
+            side.unlink()
+            raise
     filters = sum(map(len, bits))
     emit_json({"predicates": first, "filters": filters, "bits": encoder.profile.bits, "side_file": side.name})
     return 0

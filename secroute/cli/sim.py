@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TypeVar
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 from secroute import limits
 from secroute.errors import LimitError
@@ -16,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from secroute.overlay.topology import FORMS
 
     parser.add_argument("--topology", default="ring:5", help=FORMS)
-    parser.add_argument("--scheme", default="pif", choices=list(SCHEMES))
+    parser.add_argument("--scheme", default="pif", choices=[*SCHEMES, "all"], help="all: every scheme, in one table")
     parser.add_argument("--receivers", type=int, default=100, help="subscriptions, spread over the routers at random")
     parser.add_argument("--messages", type=int, default=100, help="each enters at a random router")
     parser.add_argument("--seed", type=int, default=0)
@@ -28,6 +30,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--partition", type=int, default=0, metavar="N", help="so often the network falls apart and heals"
     )
     parser.add_argument("--crash", type=int, default=0, metavar="N", help="so many routers die and come back")
+    parser.add_argument(
+        "--plots", type=Path, metavar="DIR", help="with all: also draw hops, and memory as networks grow"
+    )
+    parser.add_argument("--grow-to", type=int, default=1_000, metavar="N", help="the largest network that is drawn")
     parser.set_defaults(run=run)
 
 
@@ -50,20 +56,53 @@ def run(args: argparse.Namespace) -> int:
     troubles = Troubles(
         Faults(*shares), _bounded("partition", args.partition, 0, 1_000), _bounded("crash", args.crash, 0, 1_000)
     )
-    result = full_run(
-        args.topology,
-        args.scheme,
-        receivers=_bounded("receivers", args.receivers, 0, limits.SIM_RECEIVERS_MAX),
-        messages=_bounded("messages", args.messages, 0, limits.SIM_MESSAGES_MAX),
-        seed=_bounded("seed", args.seed, 0, 2**63 - 1),
-        weight_max=_bounded("weight-max", args.weight_max, 1, limits.LINK_WEIGHT_MAX),
-        protocol=args.protocol,
-        troubles=troubles,
-    )
+
+    def one(scheme: str) -> dict[str, Any]:
+        return full_run(
+            args.topology,
+            scheme,
+            receivers=_bounded("receivers", args.receivers, 0, limits.SIM_RECEIVERS_MAX),
+            messages=_bounded("messages", args.messages, 0, limits.SIM_MESSAGES_MAX),
+            seed=_bounded("seed", args.seed, 0, 2**63 - 1),
+            weight_max=_bounded("weight-max", args.weight_max, 1, limits.LINK_WEIGHT_MAX),
+            protocol=args.protocol,
+            troubles=troubles,
+        )
+
+    if args.scheme == "all":
+        return _all(args, one)
+    result = one(args.scheme)
     say(
         f"{result['scheme']} on {result['topology']}: {result['deliveries']} deliveries, "
         f"{result['false_negatives']} lost, {result['hops']} hops where {result['ideal_hops']} are ideal; "
         f"converged in {result['convergence_ticks']} ticks"
     )
     emit_json(result)
+    return _verdict(result)
+
+
+def _verdict(result: dict[str, Any]) -> int:
     return 1 if result["false_negatives"] or result["duplicates"] or not result["everybody_knows"] else 0
+
+
+def _all(args: argparse.Namespace, one: Callable[[str], dict[str, Any]]) -> int:
+    """Every scheme on the same network, receivers and messages."""
+    from secroute.overlay.schemes import SCHEMES
+    from secroute.sim.compare import growth, table
+
+    runs = [one(scheme) for scheme in SCHEMES]
+    say(table(runs))
+    result: dict[str, Any] = {"runs": runs, "growth": {}}
+    if args.plots is not None:
+        from secroute.cli.sim_plots import plot_growth, plot_hops
+
+        plot_hops(runs, args.plots / "sim-hops.svg")
+        most = _bounded("grow-to", args.grow_to, 50, limits.OVERLAY_ROUTERS_MAX)
+        for kind, spec in (("powerlaw", "powerlaw:{}"), ("tree", "tree:{},3")):
+            sizes = [n for n in (50, 100, 200, 400, 700, 1000) if n <= most]
+            points = [growth(spec.format(n), receivers=2 * n, seed=args.seed) for n in sizes]
+            title = f"memory of the schemes, {kind} networks, two filters a router"
+            plot_growth(points, args.plots / f"sim-memory-{kind}.svg", title)
+            result["growth"][kind] = points
+    emit_json(result)
+    return max(map(_verdict, runs))

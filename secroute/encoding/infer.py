@@ -7,10 +7,14 @@ evidence beside each choice.
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
+from secroute import limits
 from secroute.content.model import Message, Value
 from secroute.content.render import PLAIN_NAME
 from secroute.encoding.profile import Profile
@@ -62,7 +66,9 @@ def infer(messages: Iterable[Message]) -> str:
         total += 1
         for name, value in message.attributes.items():
             seen.setdefault(name, _Seen()).add(value)
-    tables = [text for name, what in sorted(seen.items()) if (text := _table(name, what, total))]
+    # The most frequent ones, if there are more than a schema takes.
+    chosen = sorted(seen, key=lambda name: (-seen[name].count, name))[: limits.SCHEMA_ATTRIBUTES_MAX]
+    tables = [text for name in sorted(chosen) if (text := _table(name, seen[name], total))]
     body = "\n".join([_RANGES, *tables] if any("low = " in table for table in tables) else tables)
     profile = Profile.from_toml(body)
     head = (
@@ -78,7 +84,7 @@ def _table(name: str, what: _Seen, total: int) -> str:
         share = share.replace(f"{len(what.distinct)} distinct", f"{_DISTINCT_TRACKED}+ distinct")
     lines = [f"# {share}"]
     if what.numbers and what.texts:
-        return f"# {name}: {share}; numbers and strings are mixed, so only equality and existence\n"
+        return f"# {_key(name)}: {share}; numbers and strings are mixed, so only equality and existence\n"
     if what.numbers and what.low is not None and what.high is not None and what.low < what.high:
         lines += ['type = "number"', *_domain(what)]
     elif what.texts and len(what.distinct) > 1:
@@ -89,20 +95,24 @@ def _table(name: str, what: _Seen, total: int) -> str:
 
 
 def _key(name: str) -> str:
-    return name if PLAIN_NAME.fullmatch(name) and "." not in name and "$" not in name else json.dumps(name)
+    if PLAIN_NAME.fullmatch(name) and "." not in name and "$" not in name:
+        return name
+    # TOML's basic strings: JSON's escapes, but no surrogate pairs, and no control character as it is.
+    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _domain(what: _Seen) -> list[str]:
     """The sample's range, widened by a tenth; as many buckets as the values seen can use."""
     assert what.low is not None and what.high is not None  # noqa: S101, PT018 - the caller saw both
-    margin = (what.high - what.low) / 10
-    low = what.low - margin if what.low < 0 or what.low - margin >= 0 else 0
-    high = what.high + margin
-    if what.whole:
-        low, high = int(low // 1), int(-(-high // 1))
-    span = high - low if what.whole else len(what.distinct) * 4
+    low, high = Fraction(what.low), Fraction(what.high)
+    margin = (high - low) / 10
+    least, most = (limits.INT_MIN, limits.INT_MAX) if what.whole else (-sys.float_info.max, sys.float_info.max)
+    low = max(Fraction(least), low - margin if low < 0 or low >= margin else Fraction(0))
+    high = min(Fraction(most), high + margin)
+    first, last = (math.floor(low), math.ceil(high)) if what.whole else (float(low), float(high))
+    span = math.ceil(high - low) if what.whole else len(what.distinct) * 4
     levels = min(_LEVELS_MAX, max(4, int(span).bit_length()))
-    lines = [f"low = {low!r}", f"high = {high!r}", f"buckets = {1 << levels}"]
+    lines = [f"low = {first!r}", f"high = {last!r}", f"buckets = {1 << levels}"]
     if not what.whole and len(what.distinct) * 2 > what.count:
         lines.append("equality = false # nearly every value is different: nobody asks for one exactly")
     return lines

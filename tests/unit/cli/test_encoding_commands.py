@@ -36,11 +36,11 @@ def run(capsys: Capture, *words: str) -> str:
 
 
 def refused(capsys: Capture, *words: str) -> str:
-    before = {path: path.read_bytes() for path in Path().iterdir()}
+    before = {path: path.exists() and path.read_bytes() for path in Path().iterdir()}
     assert main(words) == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+    assert {path: path.exists() and path.read_bytes() for path in Path().iterdir()} == before
     assert output.err.startswith("secroute: ")
     return output.err
 
@@ -144,3 +144,23 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert writer.stderr.read() == b""
     writer.stderr.close()
     assert writer.wait(60) == 0
+
+
+def test_encode_names_the_line_of_a_predicate_and_leaves_nothing(capsys: Capture) -> None:
+    good = '{"id": "a", "predicate": "a = 1"}\n'
+    for bad in ("b IS NULL", " AND ".join(f"(x{i} = 1 OR y{i} = 1)" for i in range(13))):
+        Path("bad.jsonl").write_text(good * 7 + json.dumps({"id": "b", "predicate": bad}) + "\n" + good)
+        assert "bad.jsonl:8: " in refused(capsys, "encode", "predicates", "bad.jsonl", "--out", "bad.npz")
+    Path("bad.jsonl").write_text('{"id": "a", "predicate": "a = 1", "interface": "\\ud800"}\n')
+    assert "bad.jsonl:1: " in refused(capsys, "encode", "predicates", "bad.jsonl", "--out", "bad.npz")
+    Path("link.npz").symlink_to("nowhere/x.npz")
+    Path("bad.jsonl").write_text(good)
+    assert "not overwritten" in refused(capsys, "encode", "predicates", "bad.jsonl", "--out", "link.npz")
+
+
+def test_encode_tells_which_predicate_was_coarsened(capsys: Capture) -> None:
+    wide = json.dumps({"id": "w", "predicate": f"a IN ({','.join(map(str, range(1100)))})"})
+    Path("wide.jsonl").write_text('{"id": "a", "predicate": "b = 1"}\n' + wide + "\n")
+    assert main(["encode", "predicates", "wide.jsonl", "--out", "wide.npz"]) == 0
+    assert "wide.jsonl:2: " in capsys.readouterr().err
+    assert np.load("wide.npz")["owners"].max() == 1

@@ -292,3 +292,44 @@ def test_a_file_too_large_to_be_read_again_is_not_written(
     assert not (tmp_path / "o2").exists()
     with pytest.raises(KeyringDamagedError, match="over 100 bytes"):
         Keyring.load(tmp_path / "o")
+
+
+def test_a_link_leads_to_one_keyring(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    owner = OwnerKeyring.new("x", Profile.default(), now=NOW)
+    owner.create(tmp_path / "real" / "o.keyring")
+    link = tmp_path / "o.keyring"
+    link.symlink_to("real/o.keyring")
+    with OwnerKeyring.edit(link) as keyring:
+        keyring.rotate(now=NOW, activates_s=NOW + 60)
+    assert link.is_symlink()
+    assert len(OwnerKeyring.load(tmp_path / "real" / "o.keyring").timeline) == 2
+
+
+def test_what_cannot_be_read_back_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "o.keyring"
+    OwnerKeyring.new("x", Profile.default(), now=NOW).create(path)
+    before = path.read_bytes()
+    with pytest.raises(KeyringError), OwnerKeyring.edit(path) as keyring:
+        keyring.sequence = 2**70
+    assert path.read_bytes() == before
+
+
+def test_grants_of_very_many_epochs_stay_readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "KEYRING_EPOCHS_MAX", 8)
+    owner, member = OwnerKeyring.new("x", Profile.default(), now=NOW, overlap_s=0), MemberKeyring.new()
+    for turn in range(12):
+        now = NOW + 10 * turn
+        if turn:
+            owner.rotate(now=now, activates_s=now, overlap_s=0)
+        owner.grant("desk", member.identity.public, now=now + 1)
+        for epoch in owner.ended(now + 1):
+            owner.forget(epoch.number, now + 1)
+    assert len(owner.members["desk"].granted) == 8
+    OwnerKeyring.from_record(files.body_record(files.key_file("owner", owner.to_record(), None), "here"))
+
+
+@pytest.mark.parametrize("name", ["\x1b]0;x\x07", "\ud800", "", " x", "é" * 128])
+def test_names_are_printable_and_bounded(name: str) -> None:
+    with pytest.raises(KeyringError):
+        OwnerKeyring.new(name, Profile.default(), now=NOW)
