@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         Faults(*shares), _bounded("partition", args.partition, 0, 1_000), _bounded("crash", args.crash, 0, 1_000)
     )
 
-    def one(scheme: str) -> dict[str, Any]:
+    def one(scheme: str, cost: dict[str, Any] | None = None) -> dict[str, Any]:
         return full_run(
             args.topology,
             scheme,
@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
             weight_max=_bounded("weight-max", args.weight_max, 1, limits.LINK_WEIGHT_MAX),
             protocol=args.protocol,
             troubles=troubles,
+            cost=cost,
         )
 
     if args.scheme == "all":
@@ -85,12 +86,15 @@ def _verdict(result: dict[str, Any]) -> int:
     return 1 if result["false_negatives"] or result["duplicates"] or not result["everybody_knows"] else 0
 
 
-def _all(args: argparse.Namespace, one: Callable[[str], dict[str, Any]]) -> int:
+def _all(args: argparse.Namespace, one: Callable[[str, dict[str, Any] | None], dict[str, Any]]) -> int:
     """Every scheme on the same network, receivers and messages."""
     from secroute.overlay.schemes import SCHEMES
     from secroute.sim.compare import growth, table
+    from secroute.sim.report import COST_KEYS
 
-    runs = [one(scheme) for scheme in SCHEMES]
+    runs: list[dict[str, Any]] = []
+    for scheme in SCHEMES:
+        runs.append(one(scheme, {key: runs[0][key] for key in COST_KEYS} if runs else None))
     say(table(runs))
     result: dict[str, Any] = {"runs": runs, "growth": {}}
     if args.plots is not None:

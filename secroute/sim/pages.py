@@ -84,6 +84,7 @@ class PageNetwork:
     def __init__(self, graph: Graph, *, seed: int = 0, faults: Faults | None = None) -> None:
         self.routers = [SimRouter(number, seed) for number in range(len(graph))]
         self.cables = sorted(graph.weights)
+        self._around = graph.neighbours
         self._weights = dict(graph.weights)
         self.now = 0
         self.control: Counter[str] = Counter()
@@ -187,7 +188,7 @@ class PageNetwork:
                 self._carry(cable, self._ends[cable].send(payload))
 
     def _flood(self, here: int, page: Page, came_from: int | None) -> None:
-        others = [there for at, there in self._ends if at == here and there != came_from]
+        others = [there for there in self._around[here] if there != came_from and (here, there) in self._ends]
         self._send_all(here, [(self.routers[there].id, page) for there in others])
 
     def _carry(self, cable: Cable, frame: Data[Payload] | Ack) -> None:

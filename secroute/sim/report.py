@@ -55,14 +55,22 @@ def full_run(
     weight_max: int = 1,
     protocol: str = "pages",
     troubles: Troubles | None = None,
+    cost: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """:func:`static_run`, and what it took until every router knew what it needs for that, under ``troubles``."""
+    """:func:`static_run`, and what it took until every router knew what it needs for that, under ``troubles``.
+
+    ``cost`` is that of an earlier run with the same network and receivers: pages serve every scheme alike.
+    """
     if protocol == "cbcb" and scheme != "pif":
         raise OverlayError(f"the papers' CBCB makes the tables of pif, not of {scheme}: use --protocol pages")
-    graph = generate(topology, seed=seed, weight_max=weight_max)
-    traffic = synthetic(len(graph), receivers, messages, seed=seed)
-    troubles = troubles or Troubles()
     result = static_run(topology, scheme, receivers=receivers, messages=messages, seed=seed, weight_max=weight_max)
-    cost = converge(protocol, graph, traffic.predicates, seed, troubles)
-    faults = {**asdict(troubles.faults), "partitions": troubles.partitions, "crashes": troubles.crashes}
-    return {**result, "protocol": protocol, "faults": faults, **cost}
+    if cost is None:
+        graph = generate(topology, seed=seed, weight_max=weight_max)
+        traffic = synthetic(len(graph), receivers, messages, seed=seed)
+        troubles = troubles or Troubles()
+        faults = {**asdict(troubles.faults), "partitions": troubles.partitions, "crashes": troubles.crashes}
+        cost = {"protocol": protocol, "faults": faults, **converge(protocol, graph, traffic.predicates, seed, troubles)}
+    return {**result, **cost}
+
+
+COST_KEYS = ("protocol", "faults", "control", "frames", "convergence_ticks", "everybody_knows")
