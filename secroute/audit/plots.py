@@ -120,3 +120,28 @@ def sweep(rows: Sequence[dict[str, Any]], front: Sequence[dict[str, Any]]) -> st
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize=8)
     return _svg(canvas)
+
+
+def disjunction(rows: Sequence[dict[str, Any]]) -> str:
+    """Figures 5, 6 and 7 of the routing report side by side: medians, with the 5th to 95th percentile as a band."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as Canvas
+
+    mpl.rcParams.update({"font.size": 8, "font.family": "DejaVu Sans", "svg.fonttype": "none", "svg.hashsalt": "audit"})
+    canvas = Canvas(figsize=(10, 3.4), layout="constrained")
+    titles = {"5": "figure 5: general model", "6": "figure 6: Zipf names", "7": "figure 7: uniform names"}
+    for place, (figure, title) in enumerate(titles.items(), 1):
+        axes = canvas.add_subplot(1, 3, place)
+        chosen = [r for r in rows if r["figure"] == figure and not (figure == "5" and r["scenario"].endswith(" 0.1%"))]
+        for scenario in sorted({r["scenario"] for r in chosen}):
+            points = sorted((r for r in chosen if r["scenario"] == scenario), key=lambda r: r["x"])
+            x = [r["x"] for r in points]
+            style = "--" if scenario.endswith("encoded") or scenario.startswith("zipf-again") else "-"
+            (line,) = axes.plot(x, [r["p50"] for r in points], style, lw=1.2, label=scenario)
+            axes.fill_between(
+                x, [r["p5"] for r in points], [r["p95"] for r in points], color=line.get_color(), alpha=0.12
+            )
+        axes.axhline(0.5, color=SOFT, lw=0.8)
+        axes.set(xscale="log", ylim=(0, 1.05), title=title, xlabel="n k / |M|" if figure == "5" else "predicates")
+        axes.legend(frameon=False, fontsize=6)
+    return _svg(canvas)

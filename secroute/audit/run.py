@@ -39,6 +39,8 @@ class Plan:
     engine: str = "auto"
     keyring_scope: str = "throw-away"
     worker_key_file: str | None = None
+    grid: tuple[tuple[int, int], ...] = ()
+    """Widths and hash counts of the sweep; all of them if there are none."""
 
     def identity(self) -> dict[str, Any]:
         """What makes two runs the same: corpus, profile and parameters (not the throw-away key)."""
@@ -51,6 +53,7 @@ class Plan:
             "block": self.block,
             "seed": self.seed,
             "keys": self.keyring_scope,
+            "grid": [list(point) for point in self.grid],
         }
 
 
@@ -243,7 +246,7 @@ class Audit:
         """The grid."""
         folders, plan = self.folders, self.plan
         path = folders.table("sweep")
-        frame = sweep.run_sweep(self.spark, plan.profile, key_path, self.sample(), plan.seed)
+        frame = sweep.run_sweep(self.spark, plan.profile, key_path, self.sample(), plan.seed, plan.grid)
         stages.stage(folders, path, _writer(frame, path), self.say)
         self.found["sweep"] = [row.asDict() for row in self.spark.read.parquet(path).collect()]
         rows: list[dict[str, Any]] = self.found["sweep"]
