@@ -19,6 +19,8 @@ class Labels:
 
     def __init__(self) -> None:
         self.values: Int64s = np.empty(0, np.int64)
+        self.plain = True
+        """Whether every label is its own number, so that nothing needs to be looked up."""
         self._sorted: Int64s = np.empty(0, np.int64)
         self._number: Int32s = np.empty(0, np.int32)
 
@@ -45,7 +47,9 @@ class Labels:
             order = np.argsort(first[new], kind="stable")
             number = np.empty(len(order), np.int32)
             number[order] = np.arange(len(self.values), len(self.values) + len(order), dtype=np.int32)
-            self.values = np.concatenate([self.values, distinct[new][order]])
+            added = distinct[new][order]
+            self.plain = self.plain and np.array_equal(added, np.arange(len(self), len(self) + len(added)))
+            self.values = np.concatenate([self.values, added])
             self._sorted = np.insert(self._sorted, place[new], distinct[new])
             self._number = np.insert(self._number, place[new], number)
         return self._number[np.searchsorted(self._sorted, wanted)]

@@ -17,7 +17,9 @@ from secroute.exact.columns import Int32s, Int64s
 from secroute.exact.filters import Filters
 from secroute.exact.index import AtomIndex, atom_holds, build_index, satisfied, slices_max
 
-SHARED = np.int32(1 << 30)
+SHARED = np.int32(1 << 30)  # flags of an owner, see ``match_pivot``
+SINGLE = np.int32(1 << 29)
+_PLAIN = np.int32(SINGLE - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class PivotEngine:
 
     filters: Filters
     index: AtomIndex
+    tests: Int64s
+    """The filters' atoms themselves, packed, in the filters' order: looking each up by number would be a cache miss."""
     always: Int32s
     """Filters that only ask for absence: no attribute leads to them, so they are verified for every message."""
 
@@ -34,21 +38,24 @@ class PivotEngine:
         """Index the pivots. Selectivity rounds do not apply: excluding interfaces costs more than it saves here."""
         pivot = filters.atom[filters.first[:-1]]
         index = build_index(filters.atoms, pivot, len(filters.dictionary.names))
-        return cls(filters, index, np.flatnonzero(filters.atoms.group[pivot] == ABSENT).astype(np.int32))
+        name, group, key = filters.atoms
+        packed = name.astype(np.int64) << 36 | group.astype(np.int64) << 32 | key
+        always = np.flatnonzero(group[pivot] == ABSENT).astype(np.int32)
+        return cls(filters, index, packed[filters.atom], always)
 
     def match(self, attributes: Attributes, owner: Int32s, done: Int32s, left: int) -> tuple[Int64s, Int32s]:
         """Offsets and owners of the filters that match (``done`` and ``left``: see ``match_pivot``)."""
         f = self.filters
         names = len(f.dictionary.names)
         result: tuple[Int64s, Int32s] = match_pivot(
-            self.index, attributes, f.atoms, f.first, f.atom, f.mask, self.always, owner, done, left, names
+            self.index, attributes, f.first, self.tests, f.mask, self.always, owner, done, left, names
         )
         return result
 
     @property
     def nbytes(self) -> int:
         """Bytes of the index beyond the filters."""
-        return sum(part.nbytes for part in self.index) + self.always.nbytes
+        return sum(part.nbytes for part in self.index) + self.tests.nbytes + self.always.nbytes
 
 
 @nb.njit(nogil=True, cache=True)
@@ -61,10 +68,7 @@ def grown(values: Any) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def _verified(
-    atom_name: Any,
-    atom_group: Any,
-    atom_key: Any,
-    atom: Any,
+    tests: Any,
     low: int,
     high: int,
     slot: Any,
@@ -74,10 +78,11 @@ def _verified(
     key_offsets: Any,
     keys: Any,
 ) -> bool:
-    """Whether the atoms ``low:high`` of a filter are true of the message whose attributes are in ``slot``."""
+    """Whether the tests ``low:high`` are true of the message whose attributes are in ``slot``."""
     while low < high:
-        c = atom[low]
-        if not atom_holds(kinds, ranks, texts, key_offsets, keys, slot[atom_name[c]], atom_group[c], atom_key[c]):
+        test = tests[low]
+        a = slot[test >> 36]
+        if not atom_holds(kinds, ranks, texts, key_offsets, keys, a, (test >> 32) & 15, test & 0xFFFFFFFF):
             return False
         low += 1
     return True
@@ -87,9 +92,8 @@ def _verified(
 def match_pivot(
     index: AtomIndex,
     attributes: Attributes,
-    atoms: Any,
     first: Any,
-    atom: Any,
+    tests: Any,
     mask: Any,
     always: Any,
     owner: Any,
@@ -99,11 +103,11 @@ def match_pivot(
 ) -> Any:
     """Owners of matching filters per message, each once.
 
-    ``owner`` is -1 for a removed filter, and has the bit ``SHARED`` if its owner has several filters (an owner of one
-    needs no check, which would be a cache miss). ``done[o]`` is the last message (from 1) that o was output for, or
-    more than any for one not asked about; ``left`` counts those asked about: when all are output, the message is done.
+    ``owner`` is -1 for a removed filter. It has the bit ``SHARED`` if the owner has several filters (an owner of one
+    needs no check, which would be a cache miss) and ``SINGLE`` if the filter has no atom but its pivot. ``done[o]`` is
+    the last message (from 1) that o was output for, or more than any for one not asked about; ``left`` counts those
+    asked about: when all are output, the message is done.
     """
-    atom_name, atom_group, atom_key = atoms
     _, _, kinds, ranks, texts, key_offsets, keys = attributes
     count = len(attributes.offsets) - 1
     offsets = np.zeros(count + 1, np.int64)
@@ -128,18 +132,15 @@ def match_pivot(
             slices = satisfied(index, attributes, a, begins, ends)
             for s in range(slices):
                 for f in range(begins[s], ends[s]):
-                    if mask[f] & lacks:
-                        continue
                     o = owner[f]
-                    if o < 0:
+                    if o < 0 or (not o & SINGLE and mask[f] & lacks):
                         continue
-                    shared = o & SHARED
-                    o ^= shared
+                    shared, single = o & SHARED, o & SINGLE
+                    o &= _PLAIN
                     if shared and done[o] > m:
                         continue
-                    low, high = first[f] + 1, first[f + 1]
-                    if low < high and not _verified(
-                        atom_name, atom_group, atom_key, atom, low, high, slot, kinds, ranks, texts, key_offsets, keys
+                    if not single and not _verified(
+                        tests, first[f] + 1, first[f + 1], slot, kinds, ranks, texts, key_offsets, keys
                     ):
                         continue
                     if shared:
@@ -156,14 +157,11 @@ def match_pivot(
             f = always[i]
             if owner[f] < 0:
                 continue
-            shared = owner[f] & SHARED
-            o = owner[f] ^ shared
+            shared, o = owner[f] & SHARED, owner[f] & _PLAIN
             if shared and done[o] > m:
                 continue
             low, high = first[f], first[f + 1]
-            if _verified(
-                atom_name, atom_group, atom_key, atom, low, high, slot, kinds, ranks, texts, key_offsets, keys
-            ):
+            if _verified(tests, low, high, slot, kinds, ranks, texts, key_offsets, keys):
                 if shared:
                     done[o] = m + 1
                 if used == len(out):

@@ -24,7 +24,7 @@ from secroute.exact.counting import CountingEngine
 from secroute.exact.csr import Csr
 from secroute.exact.filters import build_filters
 from secroute.exact.labels import Labels
-from secroute.exact.pivot import SHARED, PivotEngine
+from secroute.exact.pivot import SHARED, SINGLE, PivotEngine
 from secroute.exact.selectivity import Determinants
 
 Engine: TypeAlias = Literal["auto", "counting", "pivot", "oracle"]
@@ -85,6 +85,7 @@ class _Segment:
                 # Who has one filter needs no look at ``done``, unless the caller may not want it at all.
                 shared = (owner >= 0) & ((counts[owner] > 1) | key.endswith("?"))
                 owner[shared] |= SHARED
+                owner[(owner >= 0) & (np.diff(self.engine.filters.first) == 1)] |= SINGLE
                 self.views[key] = _View(owner, done if shared.any() else done[:0], int((counts > 0).sum()), None)
         return self.views[key]
 
@@ -191,7 +192,7 @@ class ExactTable:
         chosen = None if allowed is None else np.isin(labels, np.fromiter(allowed, np.int64))
         key = "interface" if chosen is None else "interface?"
         found = self._match(messages, key, self._interface, len(labels), chosen)
-        return Csr(found.offsets, labels[found.values])
+        return found if self._labels.plain else Csr(found.offsets, labels[found.values])
 
     def match_predicates(self, messages: Messages) -> Csr:
         """For each message the numbers of the predicates that match it."""
