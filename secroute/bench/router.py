@@ -72,7 +72,7 @@ def bound_of(spent: dict[str, float], took: float, sent: int) -> dict[str, Any]:
     """What a phase was bound by: the stage that was busy all the time, and microseconds of each for a message."""
     each = {f"{part}_us": round(seconds / max(sent, 1) * 1e6, 2) for part, seconds in spent.items() if part != "cpu"}
     shares = {"matching": spent["match"] / took, "the store's transactions": spent["commit"] / took}
-    rest = (spent["cpu"] - spent["match"]) / took
+    rest = max(0.0, spent["cpu"] - spent["match"]) / took  # matching is timed by the clock: it may wait for a core
     stage, share = max(shares.items(), key=lambda item: item[1])
     if share > 0.7:
         by = stage
