@@ -22,11 +22,12 @@ from secroute.audit.attacks import World
 from secroute.audit.bitstate import BitState
 from secroute.audit.figures import Figure
 from secroute.audit.keys import encoder
-from secroute.content import Constraint, Op, Value, matches, parse
+from secroute.content import Constraint, Op, Value, parse
 from secroute.content.predicate import constraints
 from secroute.encoding.encoder import Encoder
 from secroute.encoding.hardening import Hardening
 from secroute.encoding.profile import Profile
+from secroute.exact.table import ExactTable
 from secroute.keyring import throwaway_token_keys
 
 FIGURES = (
@@ -162,7 +163,8 @@ def _filters(here: Encoder, sample: Sample, bits: Any) -> list[Figure]:
     if len(single) < 2:
         return []
     shown = min(2_000, len(bits))
-    exact = np.array([sum(matches(nodes[p], m) for m in sample.messages[:shown]) for p in single[:200]])
+    asked = ExactTable.build([nodes[p] for p in single[:200]], engine="pivot")
+    exact = np.bincount(asked.match_predicates(sample.messages[:shown]).values, minlength=len(asked))
     return [
         *structure.covering(filters[rows], wide[wide_rows]),
         *structure.volumes(filters[rows[:200]], bits[:shown], exact),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     theory.set_defaults(run=_theory)
 
 
+def _clear_errors(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """A job that Spark gives up is said in a line, as any other error; its pages of frames help nobody."""
+
+    @functools.wraps(command)
+    def run(args: argparse.Namespace) -> int:
+        try:
+            return command(args)
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+                raise
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            raise AuditError(f"a Spark job failed: {(lines or [type(error).__name__])[-1][:500]}") from None
+
+    return run
+
+
 def _spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--memory", default="2g", help="memory of Spark's driver")
@@ -114,9 +132,12 @@ def _open(args: argparse.Namespace) -> Any:
     real = args.keyring is not None or args.worker_key_file is not None
     scope = f"space {keys.scope.space.hex()[:8]}, epoch {keys.scope.epoch}" if real else "throw-away"
     profile = keys.profile if real and not args.profile else given
+    # Workers may stand in another folder than this process: only whole paths mean the same to them.
+    messages, predicates = (p if "://" in p else str(Path(p).resolve()) for p in (args.messages, args.predicates))
+    key_file = str(Path(args.worker_key_file).resolve()) if args.worker_key_file else None
     plan = Plan(
-        args.messages, args.predicates, args.out, profile, tolerance=args.tolerance, block=args.block, seed=args.seed,
-        keyring_scope=scope, worker_key_file=args.worker_key_file, engine=args.engine,
+        messages, predicates, args.out.resolve(), profile, tolerance=args.tolerance, block=args.block, seed=args.seed,
+        keyring_scope=scope, worker_key_file=key_file, engine=args.engine,
     )  # fmt: skip
     started = time.monotonic()
     plan.identity()  # a missing corpus is said before Spark is started
@@ -124,6 +145,7 @@ def _open(args: argparse.Namespace) -> Any:
     return Audit(spark, plan, keys, lambda text: say(f"{time.monotonic() - started:6.1f} s  {text}"))
 
 
+@_clear_errors
 def _run(args: argparse.Namespace) -> int:
     from secroute.audit import publish
     from secroute.audit.verdict import load_policy
@@ -143,6 +165,7 @@ def _run(args: argparse.Namespace) -> int:
     return 1 if result.get("verdict") == "fail" else 0
 
 
+@_clear_errors
 def _plan(args: argparse.Namespace) -> int:
     from secroute.audit import publish
 
@@ -175,6 +198,7 @@ def _flights(args: argparse.Namespace) -> int:
     return 0
 
 
+@_clear_errors
 def _generate(args: argparse.Namespace) -> int:
     from secroute.audit.session import open_session
     from secroute.audit.workloads import generate
@@ -190,6 +214,7 @@ def _generate(args: argparse.Namespace) -> int:
     return 0
 
 
+@_clear_errors
 def _bench(args: argparse.Namespace) -> int:
     from secroute.audit import flights
     from secroute.audit.bench import Sizes, bench
@@ -207,6 +232,7 @@ def _bench(args: argparse.Namespace) -> int:
     return 0
 
 
+@_clear_errors
 def _theory(args: argparse.Namespace) -> int:
     from secroute.audit.session import open_session
     from secroute.audit.theory import run_theory
