@@ -20,18 +20,22 @@ from secroute.opaque import Words
 
 _ONE = np.uint64(1)
 _MINE_ROWS = 16_384  # smaller tables are gathered at once
+_MINE_WORDS = 8  # wide filters have little in common by chance: gathering finds what they share
 _CHUNK_ROWS = 2_048  # gathering is quadratic in this
 _SAMPLE_ROWS = 1_024
 
 
-def group_filters(filters: Words, messages: Words | None) -> tuple[Dense, Ints, Any]:
-    """Rows in the order of their groups, the ends of groups from 0 on, and how telling each bit is."""
+def group_filters(filters: Words, messages: Words | None, least: int = 8, most: int = 8) -> tuple[Dense, Ints, Any]:
+    """Rows in the order of their groups, the ends of groups from 0 on, and how telling each bit is.
+
+    Gathered groups have about ``least`` to ``most`` rows.
+    """
     sample = message_sample(filters, messages)
     weights = -np.log(sample.share)
     rows, ends, rest = np.zeros(0, np.int32), np.zeros(1, np.int64), np.arange(len(filters), dtype=np.int32)
-    if len(filters) >= _MINE_ROWS:
+    if len(filters) >= _MINE_ROWS and filters.shape[1] <= _MINE_WORDS:
         rows, ends, rest = mine_groups(filters, sample, weights)
-    order, more = gather(np.ascontiguousarray(filters[rest]), weights, 8, 8)
+    order, more = gather(np.ascontiguousarray(filters[rest]), weights, least, most)
     return np.concatenate([rows, rest[order]]), np.concatenate([ends, more[1:] + ends[-1]]), weights
 
 
@@ -63,7 +67,7 @@ def _gather(masks: Words, weights: Any, least: int, most: int) -> tuple[Dense, I
     listed = np.empty(rows, np.int32)
     group = np.empty(rows, np.int32)
     while True:
-        bit = _telling_bit(totals, weights, done, rows - ends[groups], least)
+        bit = _telling_bit(totals, weights, done, least)
         if bit < 0:
             break
         done[bit] = True
@@ -110,13 +114,13 @@ def _add_bits(mask: Any, totals: Ints, step: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _telling_bit(totals: Ints, weights: Any, done: Any, rows: int, least: int) -> int:
+def _telling_bit(totals: Ints, weights: Any, done: Any, least: int) -> int:
     """The bit to gather by next: common among the rows that are left, rare in messages."""
     best = 0.0
     chosen = -1
     for bit in range(totals.size):
         if totals[bit] >= least and not done[bit]:
-            score = weights[bit] / (np.log(rows / totals[bit]) + 0.5)
+            score = weights[bit] * np.sqrt(totals[bit])
             if score > best:
                 best = score
                 chosen = bit

@@ -5,12 +5,17 @@ UNTRUSTED side, pure.
 
 from __future__ import annotations
 
+import numpy as np
+
 from secroute.engine.types import Dense, Matcher
 from secroute.errors import EngineError
 from secroute.opaque import Words
 
 ENGINES = ("auto", "reference", "scan", "scan-rows", "counting", "tree")
 ROUNDS_DEFAULT = 10  # the paper's choice
+_WIDE_WORDS = 8  # wider and sparse: the tree keeps positions instead of words
+_SPARSE_BITS = 96  # set bits of a filter
+_SHAPE_ROWS = 1_024
 _SMALL_TABLE = 2_000  # below this a scan is over before a tree has been descended
 
 
@@ -50,12 +55,21 @@ def make_matcher(engine: str, filters: Words, interfaces: Dense, count: int, mes
 
         return CountingMatcher(filters, interfaces, count)
     if engine == "tree":
+        from secroute.engine.sparse import SparseTreeMatcher
         from secroute.engine.tree import TreeMatcher
 
+        if filters.shape[1] > _WIDE_WORDS and len(filters) and _mean_bits(filters) < _SPARSE_BITS:
+            return SparseTreeMatcher(filters, interfaces, count, messages)
         return TreeMatcher(filters, interfaces, count, messages)
     from secroute.engine.scan import ScanMatcher
 
     return ScanMatcher(filters, interfaces, count, layout="rows" if engine == "scan-rows" else "columns")
+
+
+def _mean_bits(filters: Words) -> float:
+    """Set bits of a filter, on a sample."""
+    some = filters[:: max(1, len(filters) // _SHAPE_ROWS)]
+    return float(np.unpackbits(np.ascontiguousarray(some).view(np.uint8)).sum()) / len(some)
 
 
 def require_compiler() -> None:
