@@ -208,13 +208,26 @@ class Links:
                 self._away_since.pop(origin, None)
             else:
                 self._away_since.setdefault(origin, now)
-        parked, self._parked = self._parked, []
-        for _, item in parked:
-            self.submit(item)
+        for peer in self.peers.values():
+            peer.send(LinkSynced(self.view.stamp))
+        self._try_parked()
         self._release()
         self._log.info(
             "network", stamp=self.view.stamp, routers=len(self.view.graph), edges=len(self.view.graph.weights)
         )
+
+    def _try_parked(self) -> None:
+        parked, self._parked = self._parked, []
+        for _, item in parked:
+            self.submit(item)
+
+    def _caught_up_with(self, neighbour: bytes) -> bool:
+        """Whether a neighbour is in no state of the network that this router still has to get to.
+
+        Then a strange stamp from there is one that the neighbour has left, and waiting for it would be in vain.
+        """
+        stamps = [peer.stamp for peer in self.peers.values() if peer.router == neighbour]
+        return all(stamp == self.view.stamp or stamp in self.view.former for stamp in stamps if stamp)
 
     def _release(self) -> None:
         """Bring in what was held for routers that can be reached again."""
@@ -234,7 +247,7 @@ class Links:
             peer.send(_frame(page))
         router = peer.router or b""
         self._perform(self._states.step(linkstate.LinkUp(router, peer.weight), time.monotonic()))
-        peer.send(LinkSynced())
+        peer.send(LinkSynced(self.view.stamp))
         self._log.info("link-up", neighbour=peer.name, router=router)
 
     def link_down(self, peer: Peer) -> None:
@@ -332,7 +345,9 @@ class Links:
                 self._perform(self._states.step(linkstate.Heard(peer.router or b"", state), time.monotonic()))
             case PageFrame():
                 self._take_page(peer, _page(frame))
-            case LinkSynced():
+            case LinkSynced(stamp):
+                peer.stamp = stamp
+                self._try_parked()
                 if not self._forwarder.synced:
                     self._forwarder.synced = True
                     self._log.info("synced", neighbour=peer.name)
@@ -374,6 +389,8 @@ class Links:
 
     def submit(self, item: Item) -> None:
         """Something to route."""
+        if item.header is not None:
+            item.behind = item.behind or self._caught_up_with(item.neighbour)
         self._items.append(item)
         self._work.set()
 

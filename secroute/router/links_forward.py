@@ -56,7 +56,7 @@ class Item:
     published: bool = False
     """By a client, who may send it again."""
     behind: bool = False
-    """Waited long enough for the network of its stamp: bring it in anew."""
+    """The network of its stamp is no longer that of the neighbour it came from (or it waited long enough)."""
     kept: Kept | None = None
     """The row that this takes the place of."""
     held_for: bytes = b""

@@ -83,6 +83,8 @@ class Peer:
         self.router: bytes | None = None
         """Its id, while the link is up."""
         self.up_since = 0.0
+        self.stamp = b""
+        """The state of the network that it is in, as it says."""
         self.shunned_until = 0.0
         self.messages_in = self.messages_out = 0
         self.open_in = 0
@@ -162,6 +164,7 @@ class Peer:
         self.up_since = self._heard = time.monotonic()
         self._number = self.open_in = 0
         self._control.clear()
+        self.stamp = b""
         self._host.link_up(self)
 
     def _end(self) -> None:

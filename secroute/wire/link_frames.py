@@ -68,7 +68,9 @@ class PageFrame:
 
 @dataclass(frozen=True, slots=True)
 class LinkSynced:
-    """All that the sender knew has been sent."""
+    """The state of the network that the sender is in; the first one says that all it knew has been sent."""
+
+    stamp: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +168,8 @@ def encode_link_frame(frame: LinkFrame) -> pb.LinkFrame:
             return pb.LinkFrame(link_state=record)
         case PageFrame():
             return pb.LinkFrame(page=page_to_pb(frame))
-        case LinkSynced():
-            return pb.LinkFrame(synced=pb.LinkSynced())
+        case LinkSynced(stamp):
+            return pb.LinkFrame(synced=pb.LinkSynced(stamp=stamp))
         case Transfer():
             return pb.LinkFrame(transfer=_transfer(frame))
         case TransferResult(number, problem):
@@ -258,7 +260,7 @@ def decode_link_frame(message: pb.LinkFrame) -> LinkFrame:
         case "page":
             return page_from_pb(message.page)
         case "synced":
-            return LinkSynced()
+            return LinkSynced(exact_bytes(message.synced.stamp, limits.STAMP_BYTES, "stamp"))
         case "transfer":
             return _transfer_from(message.transfer)
         case "transfer_result":

@@ -160,7 +160,7 @@ class LiveNetwork:
         batch = EncodedBatch.of(SCOPE, bits, ids, [b"x" * 40 + one for one in ids])
         job = Job(Nobody(), 1, Mode.AT_LEAST_ONCE, batch, INFINITE, 100)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(1.5):
                 await links.inject(job)
             if job.problem is None and self.links[number] is links:
                 self.nodes[number].deliver(batch)

@@ -89,8 +89,10 @@ class FilterPage(_message.Message):
     def __init__(self, public_key: _Optional[bytes] = ..., sequence: _Optional[int] = ..., index: _Optional[int] = ..., scope: _Optional[_Union[_opaque_pb2.Scope, _Mapping]] = ..., durable: _Optional[bool] = ..., words: _Optional[int] = ..., bits: _Optional[bytes] = ..., epochs: _Optional[_Iterable[int]] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class LinkSynced(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("stamp",)
+    STAMP_FIELD_NUMBER: _ClassVar[int]
+    stamp: bytes
+    def __init__(self, stamp: _Optional[bytes] = ...) -> None: ...
 
 class Transfer(_message.Message):
     __slots__ = ("number", "injector", "injection", "source", "stamp", "mode", "ttl_ms", "destinations", "batch")
