@@ -19,7 +19,8 @@ def wilson(hits: float, trials: float, z: float = Z95) -> tuple[float, float]:
     centre = share + z * z / (2 * trials)
     spread = z * math.sqrt(max(0.0, share * (1 - share) / trials + z * z / (4 * trials * trials)))
     scale = 1 + z * z / trials
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+    low = 0.0 if hits <= 0 else max(0.0, (centre - spread) / scale)
+    return low, 1.0 if hits >= trials else min(1.0, (centre + spread) / scale)
 
 
 def ratio_interval(count: int, total: float, squares: float, per_unit: float, z: float = Z95) -> tuple[float, float]:

@@ -24,11 +24,12 @@ import pyarrow.parquet as pq
 from secroute.audit.encode import binary
 from secroute.audit.keys import encoder
 from secroute.audit.tables import Matching, Source, encoded_table, words_of
-from secroute.content import And, Constraint, parse, render
-from secroute.content.dnf import disjuncts
+from secroute.content import And, Conjunction, Constraint, disjuncts, parse, render
+from secroute.encoding.plan import plan
+from secroute.encoding.profile import Profile
 from secroute.exact.table import ExactTable
 
-FACTORS = "row long, parts array<string>"
+FACTORS = "row long, parts array<string>, composed boolean"
 PARTS = "text string, bits binary"
 SHARES = "a int, b int, exact long, encoded long"
 EXPECTED = "row long, parts int, expected double, expected_low double, expected_high double, holds boolean"
@@ -40,25 +41,50 @@ _Z = 2.0
 Ints = npt.NDArray[np.int64]
 
 
-def factor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def factor(profile: bytes) -> Any:
     """A ``mapInArrow`` function over (row, predicate): one row a disjunct, with its parts by attribute."""
-    for batch in batches:
-        rows, parts = [], []
-        for row, text in zip(batch.column("row").to_pylist(), batch.column("predicate").to_pylist(), strict=True):
-            for conjunction in disjuncts(parse(text)):
-                rows.append(row)
-                parts.append(cut(tuple(conjunction)))
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(rows, pa.int64()), pa.array(parts, pa.list_(pa.string()))], ["row", "parts"]
-        )
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        wanted = Profile.from_bytes(profile)
+        for batch in batches:
+            rows, parts, composed = [], [], []
+            for row, text in zip(batch.column("row").to_pylist(), batch.column("predicate").to_pylist(), strict=True):
+                for conjunction in disjuncts(parse(text)):
+                    rows.append(row)
+                    parts.append(cut(conjunction))
+                    composed.append(is_composed(conjunction, wanted))
+            columns = [
+                pa.array(rows, pa.int64()),
+                pa.array(parts, pa.list_(pa.string())),
+                pa.array(composed, pa.bool_()),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, ["row", "parts", "composed"])
+
+    return run
 
 
-def cut(conjunction: Sequence[Constraint]) -> list[str]:
-    """The conditions of a conjunction, those on one attribute together, as texts."""
+def is_composed(conjunction: Conjunction, profile: Profile) -> bool:
+    """Whether the filters of a conjunction are those of its parts, every one with every one.
+
+    They are not where ranges on several attributes share the alternatives that a profile allows.
+    """
+    each = [plan(by_name, profile).asks for by_name in _by_name(conjunction)]
+    whole = plan(conjunction, profile).asks
+    if len(whole) != math.prod(len(asks) for asks in each):
+        return False
+    return {frozenset().union(*choice) for choice in itertools.product(*each)} == set(whole)
+
+
+def _by_name(conjunction: Conjunction) -> list[Conjunction]:
     by_name: dict[str, list[Constraint]] = {}
     for constraint in conjunction:
         by_name.setdefault(constraint.name, []).append(constraint)
-    return sorted(render(And(tuple(c)) if len(c) > 1 else c[0]) for c in by_name.values())
+    return [tuple(constraints) for constraints in by_name.values()]
+
+
+def cut(conjunction: Conjunction) -> list[str]:
+    """The conditions of a conjunction, those on one attribute together, as texts."""
+    return sorted(render(And(part) if len(part) > 1 else part[0]) for part in _by_name(conjunction))
 
 
 @dataclass(frozen=True)
@@ -68,20 +94,19 @@ class Factors:
     texts: list[str]
     pairs: Ints
     """``int64[p, 2]``, ascending."""
-    uses: list[tuple[int, list[int]]]
-    """(predicate, its parts), one entry a disjunct."""
+    uses: list[tuple[int, list[int], bool]]
+    """(predicate, its parts, whether its filters are theirs), one entry a disjunct."""
 
     @classmethod
     def load(cls, path: str) -> Factors:
         """Read the stage; whoever reads it numbers parts and pairs alike."""
-        table = pq.read_table(path, columns=["row", "parts"])
+        table = pq.read_table(path, columns=["row", "parts", "composed"])
         listed = table["parts"].to_pylist()
         texts = sorted({text for parts in listed for text in parts})
         places = {text: place for place, text in enumerate(texts)}
-        uses = [
-            (row, sorted(places[t] for t in parts)) for row, parts in zip(table["row"].to_pylist(), listed, strict=True)
-        ]
-        pairs = sorted({pair for _, parts in uses for pair in itertools.combinations(parts, 2)})
+        rows, composed = table["row"].to_pylist(), table["composed"].to_pylist()
+        uses = [(r, sorted(places[t] for t in parts), c) for r, parts, c in zip(rows, listed, composed, strict=True)]
+        pairs = sorted({pair for _, parts, _ in uses for pair in itertools.combinations(parts, 2)})
         return cls(texts, np.asarray(pairs, np.int64).reshape(-1, 2), uses)
 
 
@@ -202,7 +227,9 @@ class Shares:
         return expected / TOLERANCE <= measured - spread and measured + spread <= expected * TOLERANCE
 
 
-def expect(shares: Shares, disjunct_parts: Sequence[Sequence[int]], messages: int) -> dict[str, Any]:
+def expect(
+    shares: Shares, disjunct_parts: Sequence[Sequence[int]], messages: int, composed: bool = True
+) -> dict[str, Any]:
     """The expected share of false positives of one predicate over ``messages`` messages, with its interval.
 
     The interval has the tolerance of every pair, and twice the standard deviation of so many messages.
@@ -219,7 +246,7 @@ def expect(shares: Shares, disjunct_parts: Sequence[Sequence[int]], messages: in
         "expected": value,
         "expected_low": max(0.0, value / factor_ - spread),
         "expected_high": min(1.0, value * factor_ + spread),
-        "holds": bool(pairs) and all(shares.independent(a, b) for a, b in pairs),
+        "holds": composed and bool(pairs) and all(shares.independent(a, b) for a, b in pairs),
     }
 
 
@@ -231,10 +258,13 @@ def expect_all(factors: str, shares: str, messages: int) -> Any:
             if not batch.num_rows:
                 continue
             measured = Shares.load(shares)
-            by_row: dict[int, list[list[int]]] = {}
-            for row, parts in Factors.load(factors).uses:
-                by_row.setdefault(row, []).append(parts)
-            rows = [{"row": row, **expect(measured, parts, messages)} for row, parts in by_row.items()]
+            by_row: dict[int, list[tuple[list[int], bool]]] = {}
+            for row, parts, composed in Factors.load(factors).uses:
+                by_row.setdefault(row, []).append((parts, composed))
+            rows = [
+                {"row": row, **expect(measured, [p for p, _ in found], messages, all(c for _, c in found))}
+                for row, found in by_row.items()
+            ]
             kinds = {"long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "boolean": pa.bool_()}
             schema = pa.schema([(n, kinds[k]) for n, k in (column.split() for column in EXPECTED.split(", "))])
             yield pa.RecordBatch.from_pylist(rows, schema)

@@ -46,9 +46,10 @@ def operators(rows: Sequence[dict[str, Any]]) -> str:
     axes.errorbar(
         value, range(len(rows)), xerr=[[max(0, x) for x in low], [max(0, x) for x in high]], fmt="none", color=INK, lw=1
     )
-    for at, v in enumerate(value):
-        axes.annotate(f"{v:.2f} %", (v, at), xytext=(6, 0), textcoords="offset points", va="center", color=INK)
-    axes.set_xlim(0, max([*value, 0.01]) * 1.18)
+    for at, (v, above) in enumerate(zip(value, high, strict=True)):
+        end = v + max(0, above)
+        axes.annotate(f"{v:.2f} %", (end, at), xytext=(6, 0), textcoords="offset points", va="center", color=INK)
+    axes.set_xlim(0, max([*value, 0.01]) * 1.25)
     axes.set_xlabel("false positives, % of pairs that do not match (predicates that use the operator)")
     return _svg(canvas)
 

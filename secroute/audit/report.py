@@ -81,8 +81,10 @@ def _mean_advantages(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], fl
     sums: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         if row["measure"] in MEASURES:
-            sums.setdefault((row["measure"], row["variant"]), []).append(row["advantage"])
-    return {key: sum(values) / len(values) for key, values in sums.items()}
+            found = sums.setdefault((row["measure"], row["variant"]), [])
+            # Where plain text shows no more than chance there is nothing to compare with.
+            found += [row["advantage"]] if abs(row["ceiling"] - row["chance"]) > 1e-12 else []
+    return {key: sum(values) / max(1, len(values)) for key, values in sums.items()}
 
 
 def _summary(found: dict[str, Any], variant: str) -> str:
@@ -211,6 +213,7 @@ def _prediction(found: dict[str, Any], scatter: Sequence[dict[str, Any]], messag
             f"{r['inside']:.0%}",
         )
         for r in found["calibration"]
+        if r["expected"] >= 1e-6
     ]
     head = ("independent", "predicates", "predicted", "observed", "inside their interval")
     return text + (plots.predictions(scatter, messages) + _table(head, rows, (1, 2, 3, 4)) if rows else "")

@@ -114,7 +114,7 @@ class Audit:
             share = marginals.sample(
                 checked, self.found["predicates"]["records"], marginals.SAMPLE_PREDICATES, plan.seed
             )
-            cut = share.select("row", "predicate").mapInArrow(marginals.factor, marginals.FACTORS)
+            cut = share.select("row", "predicate").mapInArrow(marginals.factor(profile), marginals.FACTORS)
             stages.stage(folders, folders.factors, _writer(cut, folders.factors), self.say)
             parts = marginals.run_parts(spark, folders.factors, key_path, profile)
             stages.stage(folders, folders.parts, _writer(parts, folders.parts), self.say)

@@ -42,6 +42,8 @@ def open_session(
     root = str(Path(__file__).resolve().parents[2])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns about the host's name at every start
     builder = SparkSession.builder.master(master).appName(name)
     options = {
         "spark.ui.enabled": "false",

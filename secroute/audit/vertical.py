@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secroute.audit.bitstate import unpack
+from secroute.engine.simd import lowest_of
 from secroute.engine.types import Csr
 from secroute.opaque import Words
 
@@ -85,12 +86,10 @@ def turn(bits: Any, order: Any) -> Any:
     for message in range(n):
         flag, at = one << np.uint64(message & 63), message >> 6
         for word in range(words):
-            left, bit = bits[message, word], word * 64
+            left = bits[message, word]
             while left:
-                if left & one:
-                    planes[rank[bit], at] |= flag
-                left >>= one
-                bit += 1
+                planes[rank[word * 64 + lowest_of(left)], at] |= flag
+                left &= left - one
     return planes
 
 
@@ -135,14 +134,12 @@ def walk(planes: Any, n: int, positions: Any, offsets: Any, common: Any) -> Any:
             grown[:used] = messages[:used]
             messages = grown
         for word in range(words):
-            left, message = found[word], word * 64
+            left = found[word]
             while left:
-                if left & one:
-                    rows[used] = row
-                    messages[used] = message
-                    used += 1
-                left >>= one
-                message += 1
+                rows[used] = row
+                messages[used] = word * 64 + lowest_of(left)
+                used += 1
+                left &= left - one
     return rows[:used], messages[:used]
 
 

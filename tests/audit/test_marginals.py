@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from secroute.audit import marginals
+from secroute.audit import flights, marginals
 from secroute.audit.marginals import Shares
-from secroute.content import matches, parse
+from secroute.content import disjuncts, matches, parse
 from secroute.encoding.encoder import Encoder
 from secroute.encoding.hardening import Hardening
 from secroute.encoding.profile import Profile
@@ -80,8 +81,16 @@ def test_a_disjunction_matches_if_any_of_it_does():
 
 
 def test_conditions_on_one_attribute_stay_together():
-    from secroute.content import disjuncts
-
     (conjunction,) = disjuncts(parse("x > 1 AND y = 'a' AND x < 9"))
     assert [matches(parse(part), {"x": 5}) for part in marginals.cut(conjunction)].count(True) == 1
     assert len(marginals.cut(conjunction)) == 2
+
+
+def test_ranges_that_share_their_alternatives_are_not_composed():
+    profile = Profile.from_toml(flights.PROFILE_TOML)
+    (one,) = disjuncts(parse("dep_delay > 33 AND carrier = 'UA'"))
+    (two,) = disjuncts(parse("dep_delay > 33 AND distance >= 701"))
+    assert all(marginals.is_composed(conjunction, profile) for conjunction in (one, two))
+    finer = replace(profile, cover_disjuncts=4)
+    assert marginals.is_composed(one, finer)
+    assert not marginals.is_composed(two, finer)
