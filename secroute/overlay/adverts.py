@@ -159,8 +159,8 @@ class OwnPages:
         """A page of ours from before a restart: say it again, louder, as it is now."""
         while page.index >= len(self._sheets):
             self._sheets.append(_Sheet((page.scope, page.bits.shape[1], page.durable, page.epochs)))
-        sheet = self._sheets[page.index]
-        if page.sequence > sheet.sequence:
+        sheet, said = self._sheets[page.index], self._pages.get(page.index)
+        if page.sequence >= sheet.sequence and (said is None or page.signature != said.signature):
             sheet.sequence = page.sequence
             sheet.lost = True
 
