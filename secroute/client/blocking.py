@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from secroute.client.client import Client, Publishable, connect
+from secroute.client.durables import DurableState
 from secroute.client.identity import TlsIdentity
 from secroute.client.options import Options
 from secroute.client.stats import ClientStats
@@ -123,13 +124,23 @@ class BlockingClient:
         """The client's counters."""
         return self._client.stats
 
-    def publish(self, message: Publishable, payload: bytes = b"", *, best_effort: bool = False) -> None:
+    def publish(
+        self, message: Publishable, payload: bytes = b"", *, best_effort: bool = False, ttl_s: float = 0.0
+    ) -> None:
         """See ``Client.publish``."""
-        self._loop.call(self._client.publish(message, payload, best_effort=best_effort))
+        self._loop.call(self._client.publish(message, payload, best_effort=best_effort, ttl_s=ttl_s))
 
-    def publish_many(self, messages: Iterable[Publishable], *, best_effort: bool = False) -> int:
+    def publish_many(self, messages: Iterable[Publishable], *, best_effort: bool = False, ttl_s: float = 0.0) -> int:
         """See ``Client.publish_many``."""
-        return self._loop.call(self._client.publish_many(messages, best_effort=best_effort))
+        return self._loop.call(self._client.publish_many(messages, best_effort=best_effort, ttl_s=ttl_s))
+
+    def durables(self) -> list[DurableState]:
+        """See ``Client.durables``."""
+        return self._loop.call(self._client.durables())
+
+    def delete_durable(self, name: str) -> int:
+        """See ``Client.delete_durable``."""
+        return self._loop.call(self._client.delete_durable(name))
 
     def subscribe(self, predicate: str, *, durable: str | None = None, **more: Any) -> BlockingSubscription:
         """See ``Client.subscribe``."""

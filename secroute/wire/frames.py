@@ -76,7 +76,7 @@ class Hello:
     version_min: int = VERSION_MIN
     version_max: int = VERSION_MAX
     software: str = ""
-    resume_token: bytes = b""
+    resume_token: bytes = field(default=b"", repr=False)
     credit: Credit = Credit(0, 0, 0)
 
 

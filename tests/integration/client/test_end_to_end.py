@@ -15,7 +15,7 @@ import pytest
 from secroute.bench.router_lab import Lab, RouterProcess
 from secroute.client import Options, connect, connect_blocking
 from secroute.encoding.profile import Profile
-from secroute.errors import ConnectionLostError
+from secroute.errors import ConnectionLostError, RefusedError
 from secroute.keyring import OwnerKeyring
 
 QUICK = Options(backoff_first_s=0.02, backoff_max_s=0.1, keyring_poll_s=0.1, attempt_timeout_s=1.0)
@@ -151,6 +151,40 @@ def test_blocking_client(lab: Lab, router: RouterProcess) -> None:
             assert (message.attributes, message.payload) == ({"a": 1}, b"hello")
             assert messages.next(0.05) is None
         assert client.stats.published == 2
+        with client.subscribe("a = 3", durable="blocking"):
+            pass
+        client.publish({"a": 3}, ttl_s=60)
+        assert [(state.queued, state.consumers) for state in client.durables() if state.queued] == [(1, 0)]
+        assert client.delete_durable("blocking") == 1
+        with pytest.raises(RefusedError, match="no durable"):
+            client.delete_durable("blocking")
+
+
+def test_a_draining_router_hands_its_clients_over(lab: Lab) -> None:
+    """Publishing goes on at the next address; no call fails, and nothing is published twice."""
+    old, new = lab.router("old"), lab.router("new")
+
+    async def work() -> None:
+        keyring, targets = owner(), f"{old.target},{new.target}"
+        watch = connect(new.target, keyring=keyring, identity=lab.identity("watch"), options=QUICK)
+        feed = connect(targets, keyring=keyring, identity=lab.identity("feed"), options=QUICK)
+        async with watch as watching, feed as client, watching.subscribe("a = 1") as messages:
+            assert client.connected_to == old.target
+            for number in range(40):
+                await client.publish({"a": 1, "n": number})
+                if number == 20:
+                    stopped = asyncio.create_task(asyncio.to_thread(old.stop))
+                await asyncio.sleep(0.02)
+            assert await stopped == 0
+            assert client.connected_to == new.target
+            got = []
+            while (message := await messages.next(1.0)) is not None:
+                got.append(message.attributes["n"])
+        assert got == list(range(got[0], 40))
+        assert got[0] > 20
+        assert client.stats.publish_failed == 0
+
+    asyncio.run(work())
 
 
 def test_commands(lab: Lab, router: RouterProcess, tmp_path: Path) -> None:
