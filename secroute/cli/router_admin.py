@@ -178,6 +178,7 @@ def _top(args: argparse.Namespace, admin: Any) -> int:
 
 def _table(router: str, status: Any, sessions: Any, durable: Any, before: Any) -> Any:
     from rich.console import Group
+    from rich.markup import escape
     from rich.table import Table
 
     state = "  draining" if status.draining else ""
@@ -197,11 +198,11 @@ def _table(router: str, status: Any, sessions: Any, durable: Any, before: Any) -
     for session in sorted(sessions.sessions, key=lambda s: -(s.messages_in + s.messages_out))[:15]:
         mark = "" if session.connected else " (away)"
         counts = (session.filters, session.queued_messages, session.messages_in, session.messages_out)
-        rows.add_row(session.session_id.hex()[:8] + mark, session.owner, *(f"{count:,}" for count in counts))
+        rows.add_row(session.session_id.hex()[:8] + mark, escape(session.owner), *(f"{count:,}" for count in counts))
     queues = Table(
         "durable", "owner", "queued", "in flight", "dead", "gaps", "consumers", title="longest durable queues"
     )
     for item in sorted(durable.durable, key=lambda d: -d.queued)[:10]:
         figures = (item.queued, item.in_flight, item.dead, item.gaps, item.consumers)
-        queues.add_row(item.name.hex()[:8], item.owner, *(f"{figure:,}" for figure in figures))
+        queues.add_row(item.name.hex()[:8], escape(item.owner), *(f"{figure:,}" for figure in figures))
     return Group(head, rows, queues)

@@ -9,7 +9,7 @@ from secroute.errors import ForbiddenError
 from secroute.router.node import Node
 from secroute.wire._generated import admin_pb2 as pb
 from secroute.wire._generated import gateway_pb2 as gateway
-from secroute.wire.fields import bounded, exact_bytes
+from secroute.wire.fields import bounded, bounded_text, exact_bytes
 
 _COUNTERS = [field.name for field in pb.Counters.DESCRIPTOR.fields]
 
@@ -114,6 +114,7 @@ async def delete_durable(
 ) -> gateway.DeleteDurableResponse:
     """Delete one, with everything that waits in it."""
     name = exact_bytes(request.name, limits.DURABLE_NAME_BYTES, "durable name")
+    bounded_text(owner, limits.KEY_NAME_BYTES_MAX, "owner")
     dropped = await node.subscriptions.delete_durable(owner, name)
     node.log.info("durable-deleted", durable=name, owner=owner, messages=dropped)
     return gateway.DeleteDurableResponse(messages_dropped=dropped)
@@ -122,7 +123,7 @@ async def delete_durable(
 async def settle_dead(node: Node, request: pb.SettleDeadRequest) -> pb.SettleDeadResponse:
     """Requeue or drop dead letters."""
     name = exact_bytes(request.name, limits.DURABLE_NAME_BYTES, "durable name")
-    durable = node.registry.require(request.owner, name)
+    durable = node.registry.require(bounded_text(request.owner, limits.KEY_NAME_BYTES_MAX, "owner"), name)
     count = durable.queue.settle_dead(request.drop)
     node.queues.dirty.add(durable.number)
     node.pipeline.commit_soon()

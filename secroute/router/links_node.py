@@ -6,6 +6,7 @@ Neighbours are admitted by the name of their certificate, which must be configur
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +20,7 @@ from secroute.opaque import EncodedFilters
 from secroute.router.config import Neighbour
 from secroute.router.jobs import Job
 from secroute.router.links import Links
-from secroute.router.links_peer import LinkEndedError, Peer
+from secroute.router.links_peer import LinkEndedError, Peer, Write
 from secroute.router.node import OPEN_BYTES_MAX, Node
 from secroute.wire._generated import overlay_pb2 as pb
 from secroute.wire._generated import overlay_pb2_grpc
@@ -136,7 +137,12 @@ class OverlayDoor:
             await call.write(encode_link_frame(frame))
 
         try:
-            await _serve(peer, read, write, None)
+            await peer.serve(read, write, None)
+        except LinkEndedError:
+            raise
+        except SecrouteError as error:
+            await _tell_why(write, error)
+            raise
         finally:
             call.cancel()
 
@@ -157,7 +163,7 @@ class OverlayDoor:
                 hello = await read()
             peer = self._admit(hello, caller)
             try:
-                await _serve(peer, read, write, hello if isinstance(hello, LinkHello) else None)
+                await peer.serve(read, write, hello if isinstance(hello, LinkHello) else None)
             except InputError:
                 peer.shunned_until = time.monotonic() + SHUN_S
                 raise
@@ -165,7 +171,7 @@ class OverlayDoor:
             return
         except SecrouteError as error:
             self._node.log.error("link-refused", neighbour=caller, code=error.code, reason=str(error))
-            await write(LinkGoodbye(Problem.of(error)))
+            await _tell_why(write, error)
 
     def _admit(self, hello: LinkFrame | None, caller: str) -> Peer:
         if not isinstance(hello, LinkHello):
@@ -180,19 +186,11 @@ class OverlayDoor:
         return peer
 
 
-async def _serve(peer: Peer, read: Any, write: Any, hello: LinkHello | None) -> None:
-    """Carry the link; whoever broke the rules is told why."""
-    try:
-        await peer.serve(read, write, hello)
-    except LinkEndedError:
-        raise
-    except SecrouteError as error:
-        try:
-            async with asyncio.timeout(1.0):
-                await write(LinkGoodbye(Problem.of(error)))
-        except (grpc.RpcError, TimeoutError, asyncio.InvalidStateError):
-            pass
-        raise
+async def _tell_why(write: Write, error: SecrouteError) -> None:
+    """The last frame, if the other side still listens."""
+    with contextlib.suppress(grpc.RpcError, TimeoutError, asyncio.InvalidStateError):
+        async with asyncio.timeout(1.0):
+            await write(LinkGoodbye(Problem.of(error)))
 
 
 async def overlay_status(node: Node) -> pb.OverlayStatusResponse:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Iterable
 
 from secroute import engine, limits
-from secroute.errors import DrainingError, QuotaError
+from secroute.errors import DrainingError, ForbiddenError, QuotaError
 from secroute.router import gather
 from secroute.router.commit import Committer
 from secroute.router.config import ClientRule, Config
@@ -82,6 +82,7 @@ class Node:
         self._next_session = 1
         self._busy_until: dict[str, float] = {}
         self._ticker: asyncio.Task[None] | None = None
+        self._endings: set[asyncio.Task[None]] = set()
         self._recover()
 
     def _recover(self) -> None:
@@ -149,7 +150,7 @@ class Node:
             session.send(Goodbye(problem))
 
     def reload(self, config: Config) -> None:
-        """Use another configuration from now on; what is open keeps the limits that it was told."""
+        """Use another configuration from now on; what is open keeps the limits that it was told, but not its rights."""
         self.config = config
         self.committer.bounds = config.durable
         self.subscriptions.config = config
@@ -158,6 +159,15 @@ class Node:
         self.tables.fix(pin.scope() for pin in config.pins)
         self.pipeline.linger_s = config.limits.batch_linger_ms / 1000
         self.log.info("reload", clients=len(config.clients), pins=len(config.pins))
+        for session in list(self.sessions.values()):
+            try:
+                session.rule = config.rule_for(session.owner)
+                session.require_rights()
+            except ForbiddenError as error:
+                session.send(Goodbye(Problem.of(error)))
+                ending = asyncio.create_task(self.end_session(session, Problem.of(error)))
+                self._endings.add(ending)
+                ending.add_done_callback(self._endings.discard)
 
     # --- sessions ----------------------------------------------------------------------------------------------------
 

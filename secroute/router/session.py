@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from secroute import limits
-from secroute.errors import FlowError
+from secroute.errors import FlowError, ForbiddenError
 from secroute.opaque import EncodedFilters, Scope
 from secroute.router.config import ClientRule
 from secroute.router.counters import NodeCounters
@@ -120,6 +120,13 @@ class Session:
     def connected(self) -> bool:
         """A stream carries it now."""
         return self.machine.phase is Phase.OPEN
+
+    def require_rights(self) -> None:
+        """Raise if its rule no longer allows something that it has subscribed to."""
+        spaces = {scope.space for scopes in self.subscriptions.values() for scope in scopes}
+        for space in spaces | {attachment.durable.space for attachment in self.attachments.values()}:
+            if not self.rule.allows("subscribe", space):
+                raise ForbiddenError(f"{self.owner!r} may no longer subscribe in space {space.hex()}")
 
     def wake(self) -> None:
         """There may be something to send."""

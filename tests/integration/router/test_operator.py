@@ -219,6 +219,23 @@ def test_reload_takes_what_is_right_and_refuses_what_is_not(secure: Secure) -> N
     problem = asyncio.run(problem_of_publishing())
     assert problem is not None
     assert problem.code == "forbidden"
+
+    async def rights_end_with_the_rule() -> None:
+        async with RawClient(router.target, secure.desk) as client, RawClient(router.target, secure.desk) as other:
+            await client.hello()
+            await other.hello()
+            await client.subscribe(1, filters_for([1]))
+            path.write_text(good.replace('name = "desk"', 'name = "desk"\nmay = ["publish"]'))
+            router.signal(signal.SIGHUP)
+            ended = (await client.expect(frames.Goodbye)).problem
+            assert ended is not None
+            assert ended.code == "forbidden"
+            assert (await other.publish(message_batch([1]))).problem is None  # has subscribed to nothing
+
+    asyncio.run(rights_end_with_the_rule())
+    path.write_text(good.replace('name = "desk"', 'name = "desk"\nmay = ["subscribe"]'))
+    router.signal(signal.SIGHUP)
+    wait_for(lambda: len(router.events("reload")) == 3, "the reload")
     path.write_text(good + '\n[[client]]\nname = "x"\nmay = ["everything"]\n')
     router.signal(signal.SIGHUP)
     (refused,) = wait_for(lambda: router.events("reload-refused"), "the refusal")
