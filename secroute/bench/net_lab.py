@@ -139,7 +139,7 @@ class Network:
         end = time.monotonic() + START_S
         for name in names or self.names:
             while not self._listens(name):
-                if not self.pid(name) or time.monotonic() > end:
+                if not _exists(self._state["routers"][name]["pid"]) or time.monotonic() > end:
                     tail = self.log(name).read_text(errors="replace")[-800:]
                     raise ClientError(f"router {name} does not listen: {tail}")
                 time.sleep(0.02)
@@ -169,8 +169,7 @@ class Network:
         number = int(self._state["routers"][name]["pid"])
         if not number:
             return 0
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(number, os.WNOHANG)  # if it is our child and has ended, let it go
+        _exists(number)  # a child of ours that has ended is let go
         try:
             words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
         except OSError:
@@ -234,6 +233,13 @@ class Network:
                 seen = [(o.name, len(o.routers), sum(each.filters for each in o.routers)) for o, _ in answers]
                 raise ClientError(f"the network is not whole after {timeout_s:g} s: {seen}")
             time.sleep(0.05)
+
+
+def _exists(number: int) -> bool:
+    """Whether a process runs; one of our own that has ended is let go first."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(number, os.WNOHANG)
+    return Path(f"/proc/{number}").exists()
 
 
 def _write_router(

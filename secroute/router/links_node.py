@@ -20,14 +20,14 @@ from secroute.opaque import EncodedFilters
 from secroute.router.config import Neighbour
 from secroute.router.jobs import Job
 from secroute.router.links import Links
-from secroute.router.links_peer import LinkEndedError, Peer, Write
+from secroute.router.links_peer import HANDSHAKE_S, LinkEndedError, Peer, Write
 from secroute.router.node import OPEN_BYTES_MAX, Node
 from secroute.wire._generated import overlay_pb2 as pb
 from secroute.wire._generated import overlay_pb2_grpc
 from secroute.wire.frames import Problem
 from secroute.wire.link_frames import LinkFrame, LinkGoodbye, LinkHello, decode_link_frame, encode_link_frame
 
-SHUN_S = 5.0  # how long a neighbour that broke the rules is not let in again
+SHUN_S = 2.0  # how long a neighbour that broke the rules is not let in again
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
 _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", 2 * limits.FRAME_BYTES_MAX),
@@ -159,7 +159,7 @@ class OverlayDoor:
             await context.write(encode_link_frame(frame))
 
         try:
-            async with asyncio.timeout(SHUN_S):
+            async with asyncio.timeout(HANDSHAKE_S):
                 hello = await read()
             peer = self._admit(hello, caller)
             try:
