@@ -41,8 +41,8 @@ def group_filters(filters: Words, messages: Words | None, least: int = 8, most: 
 
 def gather(masks: Words, weights: Any, least: int, most: int) -> tuple[Dense, Ints]:
     """``masks`` in an order of groups that share bits, each of about ``least`` to ``most``, and the ends of groups."""
-    order = split_rows(masks, _CHUNK_ROWS, _SAMPLE_ROWS) if len(masks) > 16 * _CHUNK_ROWS else np.arange(len(masks))
-    step = _CHUNK_ROWS if len(masks) > 16 * _CHUNK_ROWS else max(1, len(masks))
+    order = split_rows(masks, _CHUNK_ROWS, _SAMPLE_ROWS) if len(masks) > 4 * _CHUNK_ROWS else np.arange(len(masks))
+    step = _CHUNK_ROWS if len(masks) > 4 * _CHUNK_ROWS else max(1, len(masks))
     rows, ends = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
     for start in range(0, len(masks), step):
         chunk = order[start : start + step]

@@ -57,7 +57,7 @@ def _spread(message: Any, present: Any) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _next_pass(at_hand: Positions, ends: Dense, rest: Positions, entry: int, stop: int, present: Any) -> int:
+def _next_pass(at_hand: Positions, ends: Dense, rest: Positions, entry: Any, stop: Any, present: Any) -> Any:
     """The first entry from ``entry`` on whose positions the message has, or ``stop``.
 
     The four at hand are tested without a branch between them, in a loop with little else in it.

@@ -11,6 +11,7 @@ import numpy as np
 
 from secroute.engine.strategies import ENGINES, require_compiler
 from secroute.engine.table import ForwardingTable
+from secroute.opaque import Words
 
 
 def warm_up(engine: str = "auto") -> float:
@@ -29,4 +30,22 @@ def warm_up(engine: str = "auto") -> float:
             table = ForwardingTable.build(filters, np.arange(64) % 2, engine=name)
             table.forward(filters)
             table.match_filters(filters, live=np.ones(64, np.int32))
+            if name == "tree":
+                _warm_large(filters)
     return time.perf_counter() - began
+
+
+def _warm_large(filters: Words) -> None:
+    """What only wide or large tables use."""
+    from secroute.engine.bitmaps import message_sample
+    from secroute.engine.grouping import split_rows
+    from secroute.engine.mining import mine_groups
+
+    wide = np.zeros((len(filters), 9), np.uint64)
+    wide[:, 8] = filters[:, 0]
+    table = ForwardingTable.build(wide, np.arange(len(wide)) % 2, engine="tree")
+    table.forward(wide)
+    table.match_filters(wide, live=np.ones(len(wide), np.int32))
+    sample = message_sample(filters, None)
+    mine_groups(filters, sample, -np.log(sample.share))
+    split_rows(filters, 8, 8)
