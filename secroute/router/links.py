@@ -12,21 +12,18 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from secroute import limits
-from secroute.errors import LimitError, OverlayError, SecrouteError
-from secroute.opaque import EncodedFilters, Scope
+from secroute.errors import OverlayError, SecrouteError
+from secroute.opaque import EncodedFilters
 from secroute.overlay import linkstate
-from secroute.overlay.adverts import OwnPages, Page, PageBook
 from secroute.router.config import Config
 from secroute.router.guard import DuplicateGuard
 from secroute.router.jobs import Job
 from secroute.router.links_forward import ANYBODY, Forwarder, Item, Kept, Outgoing, Routed
+from secroute.router.links_pages import Demands
 from secroute.router.links_peer import Peer
 from secroute.router.links_store import LinkStore, LinkUnit, Numbers, signing_key
 from secroute.router.links_view import OriginTables, View
 from secroute.router.logs import Log
-from secroute.router.parcels import Kind
-from secroute.wire._generated.overlay_pb2 import FilterPage
 from secroute.wire.frames import Mode, Problem, PublishResult
 from secroute.wire.link_frames import (
     LinkFrame,
@@ -34,13 +31,10 @@ from secroute.wire.link_frames import (
     LinkSynced,
     PageFrame,
     Transfer,
-    page_from_pb,
-    page_to_pb,
 )
 
 TICK_S = 0.05
 PARK_S = 2.0  # how long a copy from an unknown state of the network waits for this router to get there
-ORDINARY_HOLD_S = 30.0  # messages wait so long for the ordinary subscriptions of a router that went away
 REFRESH_S = 600.0
 STORE_RETRY_S = 0.5
 _MIB = 1_048_576
@@ -101,26 +95,20 @@ class Links:
         self._numbers = Numbers(self._store)
         self._states = linkstate.LinkStates(self.key, saved_sequence=self._numbers.last)
         self.router = self._states.router
-        self._own = OwnPages(self.key)
-        self._asked: dict[int, dict[int, EncodedFilters]] = {}
-        """What every local endpoint asks for, by identity of the filters."""
-        self._book = PageBook()
         self._tables = OriginTables(node.engine_name)
+        self._demands = Demands(self.key, self._tables, node.log)
         bounds = config.guard
         guard = DuplicateGuard(folder, window_s=bounds.window_s, keys_max=bounds.keys_max, load=self._store.seen_keys)
         guard.rebuild(self._store.seen(time.time_ns() // 1_000_000 - int(bounds.window_s * 2000)))
         self._guard = guard
         queue_bytes = config.overlay.queue_mib * _MIB
         self._forwarder = Forwarder(self._store, self._numbers, self._tables, guard, self.router, queue_bytes)
-        self._forwarder.keep_for = self._keep_for
+        self._forwarder.keep_for = self._demands.keeps_for
         self.peers = {each.name: Peer(self, each.name, each.weight) for each in config.neighbours}
         self._history: list[bytes] = []
         self.view = View.of(self._states, self.scheme, None, self._history)
-        self._away_since: dict[bytes, float] = {}
         self._items: list[Item] = []
         self._done: list[int] = []
-        self._page_writes: dict[tuple[bytes, int], bytes] = {}
-        self._origins_dropped: list[bytes] = []
         self._parked: list[tuple[float, Item]] = []
         self._held: dict[bytes, dict[int, tuple[int, float]]] = {}
         self._work = asyncio.Event()
@@ -131,20 +119,14 @@ class Links:
         self._recover()
 
     def _recover(self) -> None:
-        for data in self._store.pages():
-            page = _page(page_from_pb(FilterPage.FromString(data)))
-            new, _ = self._book.take(page)
-            if new:
-                self._tables.replace(None, page)
+        self._demands.restore(self._store.pages())
         rows = self._forwarder.recover()
         for number, held_for, expires in rows:
             self._held.setdefault(held_for or ANYBODY, {})[number] = (0, expires)
-        now = time.monotonic()
-        self._away_since = dict.fromkeys(self._book.origins(), now)
         for endpoint, filters in self._node.local_filters():
-            self._filters_changed(endpoint, [filters], [])
+            self._demands.changed(endpoint, [filters], [])
         self._log.info("overlay", router=self.router, scheme=self.scheme, neighbours=len(self.peers), kept=len(rows),
-                       origins=len(self._book.origins()))  # fmt: skip
+                       origins=len(self._demands.filters()))  # fmt: skip
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -180,10 +162,10 @@ class Links:
             if now - ticked >= 1.0:
                 ticked = now
                 self._perform(self._states.step(linkstate.Tick(), now))
-                self._forget(now)
+                self._forget()
             if now - refreshed >= REFRESH_S:
                 refreshed = now
-                self._own.refresh()
+                self._demands.refresh()
 
     # --- the network -------------------------------------------------------------------------------------------------
 
@@ -202,12 +184,7 @@ class Links:
     def _look_again(self) -> None:
         """The network is in another state."""
         self.view = View.of(self._states, self.scheme, self.view, self._history)
-        now = time.monotonic()
-        for origin in self._book.origins():
-            if origin in self.view.numbers:
-                self._away_since.pop(origin, None)
-            else:
-                self._away_since.setdefault(origin, now)
+        self._demands.network_changed(self.view.numbers)
         for peer in self.peers.values():
             peer.send(LinkSynced(self.view.stamp))
         self._try_parked()
@@ -243,8 +220,8 @@ class Links:
         if any(other is not peer and other.router == peer.router for other in self.peers.values()):
             peer.router = None
             raise OverlayError(f"neighbour {peer.name!r} has the key of another neighbour")
-        for page in (*self._own.pages(), *self._book.pages()):
-            peer.send(_frame(page))
+        for page in self._demands.everything():
+            peer.send(page)
         router = peer.router or b""
         self._perform(self._states.step(linkstate.LinkUp(router, peer.weight), time.monotonic()))
         peer.send(LinkSynced(self.view.stamp))
@@ -262,25 +239,13 @@ class Links:
     def _again(self, outgoing: Outgoing) -> None:
         self.submit(Item(outgoing.batch, outgoing.mode, outgoing.expires, kept=outgoing.kept))
 
-    def _keep_for(self, origin: bytes, durable: bool) -> bool:
-        """In the links' thread: whether messages wait for a router that cannot be reached."""
-        return durable or time.monotonic() - self._away_since.get(origin, 0.0) < ORDINARY_HOLD_S
-
-    def _forget(self, now: float) -> None:
-        for origin, since in list(self._away_since.items()):
-            if now - since < self._forget_s:
-                continue
-            del self._away_since[origin]
-            pages = self._book.drop(origin)
-            for page in pages:
-                self._tables.replace(page, None)
+    def _forget(self) -> None:
+        for origin in self._demands.forget(self._forget_s):
             held = self._held.pop(origin, {})
             self._done += held
-            self._origins_dropped.append(origin)
-            self._page_writes = {key: data for key, data in self._page_writes.items() if key[0] != origin}
             self._work.set()
             messages = sum(count for count, _ in held.values())
-            self._log.warning("router-forgotten", router=origin, pages=len(pages), batches=len(held), messages=messages)
+            self._log.warning("router-forgotten", router=origin, batches=len(held), messages=messages)
 
     # --- pages -------------------------------------------------------------------------------------------------------
 
@@ -289,49 +254,16 @@ class Links:
     ) -> None:
         """Local receivers changed what they ask for; called from the node's control thread."""
         gone = None if old is None else list(old)
-        self._loop.call_soon_threadsafe(self._filters_changed, endpoint, list(new), gone)
-
-    def _filters_changed(self, endpoint: int, new: list[EncodedFilters], old: list[EncodedFilters] | None) -> None:
-        durable = endpoint & 3 == Kind.DURABLE
-        asked = self._asked.setdefault(endpoint, {})
-        gone = list(asked.values()) if old is None else [part for part in old if id(part) in asked]
-        for part in new:
-            try:
-                self._own.ask(part.scope, durable, part.bits)
-                asked[id(part)] = part
-            except LimitError as error:
-                self._log.error("advertisements-full", reason=str(error))
-        for part in gone:
-            del asked[id(part)]
-            self._own.give_up(part.scope, durable, part.bits)
-        if not asked:
-            del self._asked[endpoint]
+        self._loop.call_soon_threadsafe(self._demands.changed, endpoint, list(new), gone)
 
     def _flush_pages(self) -> None:
-        nothing = bytes(limits.PROFILE_DIGEST_BYTES)
-        self._own.spool((Scope(space, 0, nothing), epochs) for space, epochs in set(self._node.durable_epochs()))
-        for page in self._own.flush(self._numbers.next):
+        for page in self._demands.flush(self._node.durable_epochs(), self._numbers.next):
             self._flood(page, None)
 
-    def _flood(self, page: Page, came_from: Peer | None) -> None:
-        frame = _frame(page)
+    def _flood(self, page: PageFrame, came_from: Peer | None) -> None:
         for peer in self.peers.values():
             if peer is not came_from:
-                peer.send(frame)
-
-    def _take_page(self, peer: Peer, page: Page) -> None:
-        if page.origin == self.router:
-            page.verify()
-            self._own.heard_own(page)
-            return
-        new, old = self._book.take(page)
-        if new:
-            self._tables.replace(old, page)
-            if page.origin not in self.view.numbers:
-                self._away_since.setdefault(page.origin, time.monotonic())
-            self._page_writes[page.origin, page.index] = page_to_pb(_frame(page)).SerializeToString()
-            self._work.set()
-            self._flood(page, peer)
+                peer.send(page)
 
     # --- frames ------------------------------------------------------------------------------------------------------
 
@@ -344,7 +276,9 @@ class Links:
                 )
                 self._perform(self._states.step(linkstate.Heard(peer.router or b"", state), time.monotonic()))
             case PageFrame():
-                self._take_page(peer, _page(frame))
+                if self._demands.take(frame, self.view.numbers):
+                    self._work.set()
+                    self._flood(frame, peer)
             case LinkSynced(stamp):
                 peer.stamp = stamp
                 self._try_parked()
@@ -400,9 +334,9 @@ class Links:
             await self._work.wait()
             self._work.clear()
             items, self._items = self._items, []
-            unit = LinkUnit(done=self._done, origins_dropped=self._origins_dropped)
-            unit.pages = [(*key, data) for key, data in self._page_writes.items()]
-            self._done, self._origins_dropped, self._page_writes = [], [], {}
+            pages, dropped = self._demands.take_writes()
+            unit = LinkUnit(done=self._done, pages=pages, origins_dropped=dropped)
+            self._done = []
             results = await loop.run_in_executor(self._thread, self._forwarder.process, self.view, items, unit)
             for routed in results:
                 self._finish(routed)
@@ -475,15 +409,5 @@ class Links:
 
     def origins(self) -> dict[bytes, int]:
         """Every other router heard of, and how many filters it advertises."""
-        known = {*self._book.origins(), *self.view.graph.ids} - {self.router}
-        return {origin: self._book.filters(origin) for origin in sorted(known)}
-
-
-def _frame(page: Page) -> PageFrame:
-    head = (page.public_key, page.sequence, page.index, page.scope, page.durable)
-    return PageFrame(*head, page.bits, page.epochs, page.signature)
-
-
-def _page(frame: PageFrame) -> Page:
-    head = (frame.public_key, frame.sequence, frame.index, frame.scope, frame.durable)
-    return Page(*head, frame.bits, frame.epochs, frame.signature)
+        known = dict.fromkeys(set(self.view.graph.ids) - {self.router}, 0)
+        return {**known, **self._demands.filters()}
