@@ -19,7 +19,8 @@ from secroute.engine.simd import lowest_of
 from secroute.engine.types import Csr
 from secroute.opaque import Words
 
-BLOCK_MESSAGES = 4_096
+BLOCK_MESSAGES_MIN, BLOCK_MESSAGES_MAX = 1_024, 8_192
+_BLOCK_MATCHES = 2_000_000
 _CHUNK_ROWS = 16_384
 Ints = npt.NDArray[np.int64]
 
@@ -51,13 +52,19 @@ class VerticalTable:
 
     def match_filters(self, bits: Words) -> Csr:
         """The filter rows that match each message of ``uint64[n, W]``."""
-        parts = [self._block(bits[at : at + BLOCK_MESSAGES]) for at in range(0, len(bits), BLOCK_MESSAGES)]
+        parts, at, block = [], 0, BLOCK_MESSAGES_MIN
+        while at < len(bits):
+            parts.append(self._block(bits[at : at + block]))
+            at += block
+            # Long planes are quicker, but the matches of a block should stay in the cache.
+            a_message = len(parts[-1].values) / (len(parts[-1].offsets) - 1)
+            block = int(min(BLOCK_MESSAGES_MAX, max(BLOCK_MESSAGES_MIN, _BLOCK_MATCHES / max(1.0, a_message))))
         return Csr.stacked(parts) if parts else Csr(np.zeros(1, np.int64), np.zeros(0, np.int64))
 
     def _block(self, bits: Words) -> Csr:
         planes = turn(np.ascontiguousarray(bits), self._planes)
-        rows, messages = walk(planes, len(bits), self._positions, self._offsets, self._common)
-        return Csr(*by_message(rows, messages, self._order, len(bits)))
+        rows, counts, messages = walk(planes, len(bits), self._positions, self._offsets, self._common)
+        return Csr(*by_message(rows, counts, messages, self._order, len(bits)))
 
 
 @nb.njit(nogil=True, cache=True)
@@ -95,14 +102,15 @@ def turn(bits: Any, order: Any) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def walk(planes: Any, n: int, positions: Any, offsets: Any, common: Any) -> Any:
-    """All matches as (filter, message), filter by filter; ``stack[d]`` has the messages with the first d positions."""
+    """All matches: (filters with any, how many each, their messages). ``stack[d]``: who has the first d positions."""
     words, deepest = planes.shape[1], 0
     for row in range(len(common)):
         deepest = max(deepest, offsets[row + 1] - offsets[row])
     stack = np.zeros((deepest + 1, words), np.uint64)
     for message in range(n):
         stack[0, message >> 6] |= np.uint64(1) << np.uint64(message & 63)
-    rows, messages = np.empty(1 << 16, np.int32), np.empty(1 << 16, np.int32)
+    rows, counts, runs = np.empty(len(common), np.int32), np.empty(len(common), np.int32), 0
+    messages = np.empty(1 << 16, np.uint16)
     used, valid, dead = 0, 0, deepest + 2
     one = np.uint64(1)
     for row in range(len(common)):
@@ -125,36 +133,39 @@ def walk(planes: Any, n: int, positions: Any, offsets: Any, common: Any) -> Any:
         if dead <= size:
             continue
         found = stack[size]
-        if used + 64 * words > len(rows):
-            more = 2 * len(rows) + 64 * words
-            grown = np.empty(more, np.int32)
-            grown[:used] = rows[:used]
-            rows = grown
-            grown = np.empty(more, np.int32)
+        if used + 64 * words > len(messages):
+            grown = np.empty(2 * len(messages) + 64 * words, np.uint16)
             grown[:used] = messages[:used]
             messages = grown
+        before = used
         for word in range(words):
             left = found[word]
             while left:
-                rows[used] = row
                 messages[used] = word * 64 + lowest_of(left)
                 used += 1
                 left &= left - one
-    return rows[:used], messages[:used]
+        rows[runs] = row
+        counts[runs] = used - before
+        runs += 1
+    return rows[:runs], counts[:runs], messages[:used]
 
 
 @nb.njit(nogil=True, cache=True)
-def by_message(rows: Any, messages: Any, order: Any, n: int) -> Any:
+def by_message(rows: Any, counts: Any, messages: Any, order: Any, n: int) -> Any:
     """Matches sorted by message, as (offsets, filter rows as they were given)."""
     offsets = np.zeros(n + 1, np.int64)
-    for at in range(len(rows)):
+    for at in range(len(messages)):
         offsets[messages[at] + 1] += 1
     for message in range(n):
         offsets[message + 1] += offsets[message]
     place = offsets[:-1].copy()
-    values = np.empty(len(rows), np.int64)
-    for at in range(len(rows)):
-        message = messages[at]
-        values[place[message]] = order[rows[at]]
-        place[message] += 1
+    values = np.empty(len(messages), np.int32)
+    at = 0
+    for run in range(len(rows)):
+        row = np.int32(order[rows[run]])
+        for _ in range(counts[run]):
+            message = messages[at]
+            at += 1
+            values[place[message]] = row
+            place[message] += 1
     return offsets, values

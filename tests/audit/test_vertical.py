@@ -29,7 +29,7 @@ def test_the_same_as_the_reference(seed, monkeypatch):
     filters = np.concatenate([filters, filters[: len(filters) // 3], np.zeros((1, words), np.uint64)])
     messages = random_bits(draw, int(draw.integers(1, 200)), words, float(draw.choice((0.2, 0.5, 0.9))))
     # Whatever the sizes of blocks and chunks, nothing falls between them.
-    monkeypatch.setattr(vertical, "BLOCK_MESSAGES", int(draw.choice((1, 63, 64, 100, 4096))))
+    monkeypatch.setattr(vertical, "BLOCK_MESSAGES_MIN", int(draw.choice((1, 63, 64, 100, 4096))))
     monkeypatch.setattr(vertical, "_CHUNK_ROWS", int(draw.choice((1, 7, 16_384))))
     reference = ForwardingTable.build(
         filters, np.zeros(len(filters), np.int64), engine="reference", rounds=0, match_all=True
