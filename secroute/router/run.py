@@ -59,8 +59,8 @@ class RouterProcess:
         await server.start()
         if door is not None:
             node.watch(door.start())
+        self._watch_signals(node, identity)  # before anybody can know that we are here: SIGHUP would end us
         self._announce(server, metrics, node)
-        self._watch_signals(node, identity)
         await self._wait(node)
         await server.set_serving(False)
         if node.failure:

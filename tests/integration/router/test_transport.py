@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -48,14 +49,22 @@ def credentials(folder: Path, name: str | None) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(*parts)
 
 
-@pytest.fixture
-def router(make_router: MakeRouter) -> Router:
-    """A router with the command line's certificates."""
-    made = make_router(RULES, tls=True)
-    command("keys", "ca", "--out", ".", cwd=made.folder)
-    command("keys", "issue", "--ca", ".", "--name", "router", "--role", "router", cwd=made.folder)
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates as the command line makes them."""
+    folder = tmp_path_factory.mktemp("pki")
+    command("keys", "ca", "--out", ".", cwd=folder)
+    command("keys", "issue", "--ca", ".", "--name", "router", "--role", "router", cwd=folder)
     for name in ("desk-1", "feed", "stranger-feed", "nobody"):
-        command("keys", "issue", "--ca", ".", "--name", name, "--role", "client", cwd=made.folder)
+        command("keys", "issue", "--ca", ".", "--name", name, "--role", "client", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def router(make_router: MakeRouter, pki: Path) -> Router:
+    """A router with its copy of them."""
+    made = make_router(RULES, tls=True)
+    shutil.copytree(pki, made.folder, dirs_exist_ok=True)
     return made.start()
 
 
