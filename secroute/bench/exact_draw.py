@@ -50,7 +50,7 @@ def _lines(axes: Any, rows: Rows, x: str) -> None:
 def _figure_8(rows: Rows) -> Any:
     figure, axes = _axes("Figure 8: one filter an interface", "constraints", "µs a message")
     _lines(axes, rows, "constraints")
-    axes.plot(5e6, 330_000, "k*", markersize=10, label="paper, 950 MHz, r=10")
+    axes.plot(5e6, 330_000, "k*", markersize=10, label="paper (950 MHz)")
     axes.legend()
     return figure
 
@@ -66,7 +66,7 @@ def _figure_9(rows: Rows) -> Any:
         axes.plot(size, [row["counting r=10"] for row in mine], "--", color=colour)
     mine = [row for row in rows if row["interfaces"] == 20]
     axes.plot([r["constraints"] for r in mine], [r["pivot"] for r in mine], "-", color="tab:red", label="pivot, I = 20")
-    axes.plot(5e6, 3_000, "k*", markersize=10, label="paper, I = 20")
+    axes.plot(5e6, 3_000, "k*", markersize=10, label="paper, I = 20 (950 MHz)")
     axes.plot([], [], "k--", label="r=10")
     axes.set(xscale="log", yscale="log")
     axes.legend(fontsize="small")
@@ -89,6 +89,7 @@ def _figure_11(rows: Rows) -> Any:
             label = f"{size // 1_000_000} M constraints, {'name masks' if masks else 'as in the paper'}"
             xs, ys = [0, *(r["rounds"] for r in mine)], [0, *(r["gain_percent"] for r in mine)]
             axes.plot(xs, ys, dash, color=colour, marker=".", label=label)
+    axes.set_ylim(top=50)
     axes.axhline(0, color="k", linewidth=0.8)
     axes.axhline(40, color="k", linestyle=":", label="paper: up to 40 %, fading after 50-70 rounds")
     axes.legend(fontsize="small")
