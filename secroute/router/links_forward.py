@@ -157,7 +157,9 @@ class Forwarder:
                 item.batch = self._store.load(item.kept.id if item.kept else 0)
             except (StoreError, InputError) as error:
                 return Routed(item, error=StoreError(f"links: a kept row cannot be read: {error}"))
-        if item.published and self.bytes_kept > self._bytes_max:
+        # Who sent it keeps it and tries again. Publishers are stopped first, so that what is under way finds room.
+        room = self._bytes_max if item.published else 2 * self._bytes_max if item.header is not None else float("inf")
+        if self.bytes_kept > room:
             full = QueueFullError(f"{self.bytes_kept} bytes wait for neighbours, at most {self._bytes_max}")
             return Routed(item, error=full)
         if item.expires <= time.monotonic():

@@ -36,6 +36,7 @@ HANDSHAKE_S = 5.0
 PING_S = 1.0
 SILENCE_S = 4.0  # a neighbour that says nothing for so long is gone
 RETRY_S = 0.5
+LOOSE_BATCHES_MAX = 1_024  # waiting for a slow link before best effort is dropped
 CONTROL_FRAMES_MAX = 262_144
 _NEVER = float("inf")
 
@@ -86,7 +87,7 @@ class Peer:
         self.stamp = b""
         """The state of the network that it is in, as it says."""
         self.shunned_until = 0.0
-        self.messages_in = self.messages_out = 0
+        self.messages_in = self.messages_out = self.messages_dropped = 0
         self.open_in = 0
         """Transfers of the neighbour without an answer."""
         self._control: deque[LinkFrame] = deque()
@@ -118,7 +119,10 @@ class Peer:
             self._wake.set()
 
     def forward(self, outgoing: Outgoing) -> None:
-        """Queue messages; the link must be up."""
+        """Queue messages; the link must be up. Best effort is dropped when too much waits: memory is bounded."""
+        if outgoing.kept is None and len(self._waiting) >= LOOSE_BATCHES_MAX:
+            self.messages_dropped += len(outgoing.batch)
+            return
         self._waiting.append(outgoing)
         self._wake.set()
 
