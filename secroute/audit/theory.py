@@ -282,7 +282,9 @@ def _points(row: dict[str, Any], marks: Sequence[int]) -> Iterator[dict[str, Any
         yield {"figure": figure, "scenario": scenario, "n": n, "x": float(n), "seed": seed, "advantage": value}
 
 
-def run_theory(spark: Any, out: Path, sets: int, most: int, seed: int) -> dict[str, Any]:
+def run_theory(
+    spark: Any, out: Path, sets: int, most: int, seed: int, powers: Sequence[int] = (4, 5, 6)
+) -> dict[str, Any]:
     """All three figures as a Parquet table of quantiles, and the published findings checked by numbers."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -294,7 +296,7 @@ def run_theory(spark: Any, out: Path, sets: int, most: int, seed: int) -> dict[s
     rows = [
         ("5", f"{kind} {10**power} {share}", seed + i)
         for kind in ("uniform", "zipf", "zipf-again")
-        for power in (4, 5, 6)
+        for power in powers
         for share in ("0.1%", "1%")
         for i in range(min(5, sets))
     ]

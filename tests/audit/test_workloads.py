@@ -73,7 +73,7 @@ def test_a_disjunction_shrinks_by_what_is_implied():
 
 
 def test_all_figures_come_out_of_spark_small(spark, tmp_path):
-    found = theory.run_theory(spark, tmp_path / "theory", 2, 100, 1)
+    found = theory.run_theory(spark, tmp_path / "theory", 2, 100, 1, powers=(4,))
     assert found["checks"]["uniform_matches_formula"]
     assert found["checks"]["none_reaches_half_below_100"]
     five = found["figure5_five_of_one_percent"]
