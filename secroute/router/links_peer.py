@@ -98,6 +98,7 @@ class Peer:
         self._number = 0
         self._wake = asyncio.Event()
         self._heard = 0.0
+        self._handling = False
         self._serving: asyncio.Task[None] | None = None
 
     @property
@@ -223,9 +224,18 @@ class Peer:
                     self.messages_in += len(frame.batch)
                     if self.open_in > limits.TRANSFER_WINDOW:
                         raise FlowError(f"more than {limits.TRANSFER_WINDOW} transfers without an answer")
-                    await self._host.frame(self, frame)
+                    await self._handle(frame)
                 case _:
-                    await self._host.frame(self, frame)
+                    await self._handle(frame)
+
+    async def _handle(self, frame: LinkFrame) -> None:
+        # While this router is too busy to read, the neighbour is not silent: we do not listen.
+        self._handling = True
+        try:
+            await self._host.frame(self, frame)
+        finally:
+            self._handling = False
+            self._heard = time.monotonic()
 
     def answer(self, stream: float, number: int, problem: Problem | None) -> None:
         """A transfer of the stream that began at ``stream`` has its result."""
@@ -269,7 +279,7 @@ class Peer:
         return Transfer(self._number, outgoing.header, outgoing.mode, left_ms, outgoing.destinations, outgoing.batch)
 
     async def _watch(self) -> None:
-        while time.monotonic() - self._heard < SILENCE_S:
+        while self._handling or time.monotonic() - self._heard < SILENCE_S:
             self.send(LinkPing())
             await asyncio.sleep(PING_S)
         raise LinkEndedError(f"neighbour {self.name!r} has been silent for {SILENCE_S:g} s")
