@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from secroute.errors import ConfigError
 from secroute.router.config import parse_address
 from secroute.router.counters import Histogram
 from secroute.router.node import Node
@@ -86,7 +87,10 @@ class MetricsServer:
         host, port = parse_address(listen, "metrics_listen")
         registry = CollectorRegistry(auto_describe=False)
         registry.register(NodeCollector(node))
-        self._server, self._thread = start_http_server(port, host, registry)
+        try:
+            self._server, self._thread = start_http_server(port, host, registry)
+        except OSError as error:
+            raise ConfigError(f"metrics_listen: cannot listen on {listen}: {error.strerror}") from None
         self.address = f"{host}:{self._server.server_port}"
 
     def close(self) -> None:

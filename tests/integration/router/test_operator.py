@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -241,6 +242,19 @@ def test_reload_takes_what_is_right_and_refuses_what_is_not(secure: Secure) -> N
     (refused,) = wait_for(lambda: router.events("reload-refused"), "the refusal")
     assert "client[2].may" in refused["reason"]
     assert asyncio.run(problem_of_publishing()) is not None  # still the last good one
+
+
+@pytest.mark.parametrize("door", ["listen", "metrics"])
+def test_a_port_that_is_taken_is_said_plainly(make_router: MakeRouter, door: str) -> None:
+    first, second = make_router(name="a").start(), make_router(name="b")
+    text = (second.folder / "router.toml").read_text()
+    key = "listen" if door == "listen" else "metrics_listen"
+    taken = f'{key} = "{first.addresses[door]}"'
+    (second.folder / "router.toml").write_text(re.sub(rf'^{key} = "127.0.0.1:0"', taken, text, flags=re.MULTILINE))
+    second.spawn()
+    assert second.process is not None
+    assert second.process.wait(60) == 2
+    assert f"{key}: cannot listen" in second.events("refused-to-start")[-1]["reason"]
 
 
 def test_init_writes_the_defaults_and_never_overwrites(tmp_path: Path) -> None:
