@@ -132,7 +132,7 @@ def test_a_router_is_killed_and_comes_back_while_messages_flow(make_network: Mak
     net = make_network("ring:5")
     traffic = Traffic(net, 500, SUBSCRIPTIONS - 500 if victim == "r1" else 0)
     slowest = asyncio.run(kill_and_return(traffic, victim, away_s=2.0))
-    assert len(traffic.published) > 500
+    assert len(traffic.published) > 100
     assert slowest < REROUTED_WITHIN_S
     print(f"{len(traffic.published)} published, the slowest took {slowest:.2f} s")
 
