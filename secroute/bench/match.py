@@ -10,6 +10,7 @@ import argparse
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="matches.npz", help="write CSR offsets, interfaces")
     parser.add_argument("--filters-out", metavar="filters.npz", help="write CSR offsets, filters, and time that")
     parser.add_argument("--live", action="store_true", help="measure a live table while filters are merged instead")
+    parser.add_argument("--curves", metavar="DIR", help="measure and draw the paper's curves into DIR instead")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print."""
+    if args.curves:
+        from secroute.bench.match_curves import draw
+
+        emit_json(draw(Path(args.curves), args.seed))
+        return 0
     load = workload(args)
     if args.live:
         from secroute.bench.match_live import measure_merge

@@ -12,7 +12,17 @@ import numpy.typing as npt
 from numba import njit
 
 from secroute.engine.simd import cycles, lowest_of
-from secroute.engine.sink import NO_INTERFACES, NO_TICKS, OPEN_GATE, Stamps, admit, begin_batch, begin_message, put
+from secroute.engine.sink import (
+    NO_INTERFACES,
+    NO_TICKS,
+    OPEN_GATE,
+    Stamps,
+    admit,
+    begin_batch,
+    begin_message,
+    put,
+    sort_answers,
+)
 from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
 
@@ -87,7 +97,7 @@ def count_matches(
                     left -= 1
                     if left == 0:
                         break
-        out[offsets[number] : used].sort()
+        sort_answers(out, offsets[number], used)
         offsets[number + 1] = used
         if ticks.size:
             ticks[number] = cycles()

@@ -21,7 +21,8 @@ from secroute.opaque import Words
 _ONE = np.uint64(1)
 _MINE_ROWS = 16_384  # smaller tables are gathered at once
 _MINE_WORDS = 8  # wide filters have little in common by chance: gathering finds what they share
-_CHUNK_ROWS = 2_048  # gathering is quadratic in this
+_CHUNK_ROWS = (1_024, 32_768)  # gathering is quadratic in this
+_CHUNK_BITS = 1 << 19  # and proportional to the bits that are set, or could be
 _SAMPLE_ROWS = 1_024
 
 
@@ -41,8 +42,8 @@ def group_filters(filters: Words, messages: Words | None, least: int = 8, most: 
 
 def gather(masks: Words, weights: Any, least: int, most: int) -> tuple[Dense, Ints]:
     """``masks`` in an order of groups that share bits, each of about ``least`` to ``most``, and the ends of groups."""
-    order = split_rows(masks, _CHUNK_ROWS, _SAMPLE_ROWS) if len(masks) > 4 * _CHUNK_ROWS else np.arange(len(masks))
-    step = _CHUNK_ROWS if len(masks) > 4 * _CHUNK_ROWS else max(1, len(masks))
+    step = _chunk_rows(masks)
+    order = split_rows(masks, step, _SAMPLE_ROWS) if len(masks) > step else np.arange(len(masks))
     rows, ends = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
     for start in range(0, len(masks), step):
         chunk = order[start : start + step]
@@ -50,6 +51,13 @@ def gather(masks: Words, weights: Any, least: int, most: int) -> tuple[Dense, In
         rows.append(chunk[inside].astype(np.int32))
         ends.append(stops[1:] + start)
     return np.concatenate(rows), np.concatenate(ends)
+
+
+def _chunk_rows(masks: Words) -> int:
+    """How many rows to gather at a time, for a cost that does not depend on their shape."""
+    some = np.ascontiguousarray(masks[:: max(1, len(masks) // _SAMPLE_ROWS)])
+    bits: int = int(np.unpackbits(some.view(np.uint8)).sum()) // max(1, len(some)) + masks.shape[1] * 8
+    return int(min(max(_CHUNK_BITS // bits, _CHUNK_ROWS[0]), _CHUNK_ROWS[1]))
 
 
 @njit(nogil=True, cache=True)

@@ -12,7 +12,17 @@ import numpy as np
 from numba import njit
 
 from secroute.engine.simd import cycles, included8, lowest_bit
-from secroute.engine.sink import NO_INTERFACES, NO_TICKS, OPEN_GATE, Stamps, admit, begin_batch, begin_message, put
+from secroute.engine.sink import (
+    NO_INTERFACES,
+    NO_TICKS,
+    OPEN_GATE,
+    Stamps,
+    admit,
+    begin_batch,
+    begin_message,
+    put,
+    sort_answers,
+)
 from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
 
@@ -66,7 +76,7 @@ def scan_columns(
                     used += 1
                     left -= 1
             start += LANES
-        out[offsets[number] : used].sort()
+        sort_answers(out, offsets[number], used)
         offsets[number + 1] = used
         if ticks.size:
             ticks[number] = cycles()
@@ -114,7 +124,7 @@ def scan_rows(
                 used += 1
                 left -= 1
             row += 1
-        out[offsets[number] : used].sort()
+        sort_answers(out, offsets[number], used)
         offsets[number + 1] = used
         if ticks.size:
             ticks[number] = cycles()

@@ -18,6 +18,7 @@ from numba import njit
 
 from secroute.engine.types import Counts, Dense, Gate, Ints
 
+_FEW_ANSWERS = 48
 NO_INTERFACES: Dense = np.zeros(0, np.int32)
 NO_TICKS: Ints = np.zeros(0, np.int64)
 OPEN_GATE = Gate(0, NO_TICKS, NO_INTERFACES, NO_TICKS, NO_TICKS, NO_INTERFACES)
@@ -86,3 +87,18 @@ def put(out: Ints, used: int, value: int) -> Ints:
         out = longer
     out[used] = value
     return out
+
+
+@njit(nogil=True, cache=True)
+def sort_answers(out: Ints, begin: int, end: int) -> None:
+    """Put the answers of one message in order; few ones by insertion, which needs no memory."""
+    if end - begin > _FEW_ANSWERS:
+        out[begin:end].sort()
+        return
+    for at in range(begin + 1, end):
+        value = out[at]
+        place = at
+        while place > begin and out[place - 1] > value:
+            out[place] = out[place - 1]
+            place -= 1
+        out[place] = value

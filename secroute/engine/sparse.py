@@ -15,7 +15,17 @@ from numba import njit
 
 from secroute.engine.grouping import gather, group_filters
 from secroute.engine.simd import cycles, lowest_of
-from secroute.engine.sink import NO_INTERFACES, NO_TICKS, OPEN_GATE, Stamps, admit, begin_batch, begin_message, put
+from secroute.engine.sink import (
+    NO_INTERFACES,
+    NO_TICKS,
+    OPEN_GATE,
+    Stamps,
+    admit,
+    begin_batch,
+    begin_message,
+    put,
+    sort_answers,
+)
 from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
 
@@ -101,7 +111,7 @@ def descend_sparse(
                 bottom.starts, bottom.ids, bottom.at_hand, bottom.ends, bottom.rest, groups[:found], present, live,
                 interfaces, stamp, low, now, left, out, used,
             )  # fmt: skip
-        out[offsets[number] : used].sort()
+        sort_answers(out, offsets[number], used)
         offsets[number + 1] = used
         if ticks.size:
             ticks[number] = cycles()

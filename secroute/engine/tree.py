@@ -15,7 +15,17 @@ from numba import njit
 
 from secroute.engine.grouping import gather, group_filters
 from secroute.engine.simd import cycles, included8, lowest_bit, prefetch
-from secroute.engine.sink import NO_INTERFACES, NO_TICKS, OPEN_GATE, Stamps, admit, begin_batch, begin_message, put
+from secroute.engine.sink import (
+    NO_INTERFACES,
+    NO_TICKS,
+    OPEN_GATE,
+    Stamps,
+    admit,
+    begin_batch,
+    begin_message,
+    put,
+    sort_answers,
+)
 from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
 
@@ -40,20 +50,59 @@ class Level(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _survivors(level: Level, parent: int, absent: Any, out: Dense, used: int) -> int:
-    """Append the children of ``parent`` that have no bit of ``absent``."""
+def _survivors(masks: Any, starts: Dense, ids: Dense, parents: Dense, count: int, absent: Any, out: Dense) -> int:
+    """Write the children of ``parents`` that have no bit of ``absent`` to ``out``; how many there are.
+
+    Arrays and not the level: taking a tuple apart again and again costs more than the tests.
+    """
     words = absent.size
-    for block in range(np.int64(level.starts[parent]), np.int64(level.starts[parent + 1])):
-        at = block * _LANES * words
-        hits = included8(level.masks, at, absent[0])
-        for word in range(1, words):
-            hits &= included8(level.masks, at + word * _LANES, absent[word])
-        while hits:
-            child = level.ids[block * _LANES + lowest_bit(hits)]
-            hits &= hits - np.uint32(1)
-            if child >= 0:
-                out[used] = child
-                used += 1
+    used = 0
+    for index in range(count):
+        parent = parents[index]
+        for block in range(np.int64(starts[parent]), np.int64(starts[parent + 1])):
+            at = block * _LANES * words
+            hits = included8(masks, at, absent[0])
+            for word in range(1, words):
+                hits &= included8(masks, at + word * _LANES, absent[word])
+            while hits:
+                child = ids[block * _LANES + lowest_bit(hits)]
+                hits &= hits - np.uint32(1)
+                if child >= 0:
+                    out[used] = child
+                    used += 1
+    return used
+
+
+@njit(nogil=True, cache=True)
+def _ask(masks: Any, starts: Dense, parents: Dense, count: int, words: int) -> None:
+    """Ask for the first block of every parent before they are needed."""
+    for index in range(count):
+        prefetch(masks, starts[parents[index]] * _LANES * words)
+
+
+@njit(nogil=True, cache=True)
+def _rows_passing(masks: Any, starts: Dense, ids: Dense, groups: Dense, count: int, absent: Any, out: Dense) -> int:
+    """Write the rows of ``groups`` that have no bit of ``absent`` to ``out``; how many there are.
+
+    As for other levels, but nearly all blocks fail in the first word.
+    """
+    words = absent.size
+    used = 0
+    for index in range(count):
+        group = groups[index]
+        for block in range(np.int64(starts[group]), np.int64(starts[group + 1])):
+            at = block * _LANES * words
+            hits = included8(masks, at, absent[0])
+            if hits == np.uint32(0):
+                continue
+            for word in range(1, words):
+                hits &= included8(masks, at + word * _LANES, absent[word])
+            while hits:
+                row = ids[block * _LANES + lowest_bit(hits)]
+                hits &= hits - np.uint32(1)
+                if row >= 0:
+                    out[used] = row
+                    used += 1
     return used
 
 
@@ -69,40 +118,27 @@ def descend(
     used = 0
     clusters = np.empty(top.ids.size, np.int32)
     groups = np.empty(middle.ids.size, np.int32)
+    rows = np.empty(bottom.ids.size, np.int32)
+    root = np.zeros(1, np.int32)
     absent = np.empty(words, np.uint64)
     begin_batch(stamp, gate)
     for number in range(count):
         for word in range(words):
             absent[word] = ~bits[number, word]
         low, now, left = begin_message(bits[number], number, stamp, gate, limit)
-        found = _survivors(top, 0, absent, clusters, 0) if left > 0 else 0
-        for cluster in clusters[:found]:
-            prefetch(middle.masks, middle.starts[cluster] * _LANES * words)
-        candidates = 0
-        for cluster in clusters[:found]:
-            before = candidates
-            candidates = _survivors(middle, cluster, absent, groups, candidates)
-            for group in groups[before:candidates]:
-                prefetch(bottom.masks, bottom.starts[group] * _LANES * words)
-        for group in groups[:candidates]:
-            if left <= 0:
-                break
-            for block in range(np.int64(bottom.starts[group]), np.int64(bottom.starts[group + 1])):
-                at = block * _LANES * words
-                hits = included8(bottom.masks, at, absent[0])
-                word = 1
-                while hits and word < words:
-                    hits &= included8(bottom.masks, at + word * _LANES, absent[word])
-                    word += 1
-                while hits:
-                    row = bottom.ids[block * _LANES + lowest_bit(hits)]
-                    hits &= hits - np.uint32(1)
-                    value = admit(row, live, interfaces, stamp, low, now) if row >= 0 and left > 0 else -1
-                    if value >= 0:
-                        out = put(out, used, value)
-                        used += 1
-                        left -= 1
-        out[offsets[number] : used].sort()
+        if left > 0:
+            found = _survivors(top.masks, top.starts, top.ids, root, 1, absent, clusters)
+            _ask(middle.masks, middle.starts, clusters, found, words)
+            found = _survivors(middle.masks, middle.starts, middle.ids, clusters, found, absent, groups)
+            _ask(bottom.masks, bottom.starts, groups, found, words)
+            found = _rows_passing(bottom.masks, bottom.starts, bottom.ids, groups, found, absent, rows)
+            for row in rows[:found]:
+                value = admit(row, live, interfaces, stamp, low, now) if left > 0 else -1
+                if value >= 0:
+                    out = put(out, used, value)
+                    used += 1
+                    left -= 1
+        sort_answers(out, offsets[number], used)
         offsets[number + 1] = used
         if ticks.size:
             ticks[number] = cycles()
