@@ -10,6 +10,7 @@ from secroute.audit.bitstate import BitState
 from secroute.audit.figures import Figure
 from secroute.content import Constraint, Op
 from secroute.encoding.encoder import Encoder
+from secroute.encoding.hardening import Hardening
 from secroute.encoding.profile import Profile
 from secroute.keyring import throwaway_token_keys
 from tests.cases import cases
@@ -118,6 +119,23 @@ def test_bits_of_one_token_depend_on_each_other_and_random_bits_do_not():
     assert null.dependence().value < 1e-4
     # Bit 63 of every word was cleared, which is all the skew there is.
     assert null.skew()[0].value < 0.03
+
+
+def test_bits_of_one_token_are_found_as_a_set_and_random_bits_are_none():
+    assert attacks.frequent_sets(encoder(1).encode_messages(messages(True)), 4).value > 0.05
+    random = np.random.default_rng(2).integers(0, 2**63, (N, 8)).astype(np.uint64)
+    assert attacks.frequent_sets(random, 4).value == 0
+
+
+def test_volumes_are_corrected_for_false_positives_and_for_declared_noise():
+    profile = Profile(bits=512, hashes=4, hardening=(Hardening.of("noise", per_mille=500),))
+    here = Encoder(profile, throwaway_token_keys(profile, random_bytes=np.random.default_rng(1).bytes))
+    world = leakage.make_world(here, leakage.Sample(messages(True), [], ("city",), 1), "city", bytes(32))
+    plain = np.bincount(world.truth, minlength=VALUES) / len(world)
+    counted = attacks.included(world.probes, world.bits).mean(axis=1)
+    corrected = attacks.true_shares(world)
+    assert np.abs(corrected - plain).max() < 0.03
+    assert np.abs(corrected - plain).mean() < np.abs(counted - plain).mean() / 3
 
 
 def test_states_merge_in_any_order():
