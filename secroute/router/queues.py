@@ -81,8 +81,11 @@ class Queues:
                 session = self._sessions.get(number_of(endpoint))
                 if session is None:
                     continue
+                gaps = len(session.outbox.gaps)
                 if not session.offer(parcel, unix_ms):
                     self._counters.messages_dropped += len(parcel)
+                    if len(session.outbox.gaps) > gaps:
+                        self._log.warning("slow-consumer", session=session.session_id, owner=session.owner, gap=True)
                 if session.outbox.over and session.outbox.bounds.policy == "slow":
                     self._hold(session, group)
         if committed is not None:
@@ -252,7 +255,8 @@ class Queues:
             queue.expire(now)
         for number, (since, _) in list(self._holding.items()):
             if now - since > self.config.sessions.slow_timeout_s:
-                self._log.warning("slow-consumer", session=number)
+                slow = self._sessions.get(number)
+                self._log.warning("slow-consumer", session=slow.session_id if slow else "", gap=False)
                 self.release(number)
         self._counters.messages_expired = sum(d.queue.expired for d in self._registry) + sum(
             s.outbox.expired for s in self._sessions.values()

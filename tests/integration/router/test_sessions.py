@@ -245,6 +245,7 @@ def test_a_slow_consumer_is_bounded_and_others_do_not_notice(make_router: MakeRo
                     break
 
     asyncio.run(scenario())
+    assert any(event["gap"] for event in router.events("slow-consumer"))
 
 
 PLENTY_TWICE = frames.Credit(0, 1_000, 64 * 1_048_576)

@@ -116,6 +116,21 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
             for worker in (publisher, *consumers.values()):
                 worker.kill()
     _check(publisher, consumers)
+    print(f"\n{kills + 1} kill -9, {_summary(publisher, consumers)}")
+
+
+def _summary(publisher: Worker, consumers: dict[str, Worker]) -> str:
+    """For people who run it with -s."""
+    published = publisher.numbers("published")
+    parts = [f"{len(published)} acknowledged publications, 0 lost"]
+    for name, (_, wants) in (CONSUMERS | AWAY).items():
+        entries = [words for life in consumers[name].lives() for words in life if words[0] == "got"]
+        again = sum(words[2] == "1" for words in entries)
+        lives = len(consumers[name].lives())
+        parts.append(
+            f"{name}: {sum(map(wants, published))} wanted, {len(entries)} got in {lives} lives, {again} marked"
+        )
+    return "; ".join(parts)
 
 
 def _settle(publisher: Worker, consumers: dict[str, Worker]) -> None:
