@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from secroute.content.oracle import matches
+from secroute.content.predicate import And, Constraint, Op, constraints
 from secroute.exact import CountingTable, ExactTable, PivotTable
 from secroute.exact.batch import MessageBatch
 from tests.cases import cases
@@ -42,6 +43,37 @@ def test_agrees_with_the_oracle(engine: str) -> None:
         tried += PREDICATES * MESSAGES
         matched += sum(map(len, expected))
     assert matched >= 0.3 * tried
+
+
+def test_the_cases_have_every_operator_and_the_awkward_values() -> None:
+    rng = random.Random(4)
+    found = [c for _ in range(200) for c in constraints(tree(rng))]
+    assert {c.op for c in found} == set(Op)
+    assert {2**53, 2**53 + 1, float(2**53), "", "é", "日本"} <= {c.value for c in found if c.value is not None}
+    assert {type(v) for _ in range(50) for v in message(rng).values()} == {bool, int, float, str}
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 10])
+@pytest.mark.parametrize("masks", [False, True])
+def test_selectivity_excludes_and_agrees(rounds: int, masks: bool) -> None:
+    """Interfaces whose filters all need one name: the rounds have something to exclude, over more than one word."""
+    rng = random.Random(11)
+    interfaces = 150
+    predicates = [
+        And((Constraint(f"n{i % 7}", Op.EXISTS), Constraint(f"n{rng.randrange(7)}", Op.GE, rng.randrange(3))))
+        for i in range(interfaces)
+        for _ in range(rng.choice((1, 2)))
+    ]
+    owners = [int(p.children[0].name[1:]) + 7 * (k % 20) for k, p in enumerate(predicates)]
+    table = CountingTable.build(predicates, owners, rounds=rounds, masks=masks)
+    messages = [{f"n{i}": rng.randrange(3) for i in range(7) if rng.random() < 0.6} for _ in range(cases(40, 2_000))]
+    expected = [sorted({o for p, o in zip(predicates, owners, strict=True) if matches(p, m)}) for m in messages]
+    assert table.match(messages).to_lists() == expected
+    allowed = range(0, 140, 3)
+    assert table.match(messages, allowed).to_lists() == [[o for o in row if o in allowed] for row in expected]
+    assert len(table._segments[0].view("interface", table._interface, table._alive, 140).determinants.name) == min(
+        rounds, 7
+    )
 
 
 @pytest.mark.parametrize("engine", ["counting", "pivot"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from secroute.bench import exact_plots
 from secroute.bench.workloads import Sigcomm, trees
 from secroute.bench.workloads_icse import NAMES, SCHEMA, Icse
 from secroute.cli.main import main
@@ -150,3 +151,12 @@ def test_the_icse_workload_has_the_paper_s_means() -> None:
     assert {len(message) for message in Icse().messages(200, 1.0)} == {len(NAMES)}
     assert {len(message) for message in Icse().messages(200, 0.077)} == {1}
     assert {len(message) for message in Icse().messages(200, 0.154)} == {1, 2}
+
+
+def test_the_pictures_are_drawn_from_the_kept_numbers(tmp_path: Path) -> None:
+    kept = Path(__file__).parents[3] / "docs" / "img" / "exact-measured.json"
+    (tmp_path / kept.name).write_text(kept.read_text())
+    exact_plots.main(["--out", str(tmp_path)])
+    drawn = sorted(path.name for path in tmp_path.glob("*.png"))
+    assert drawn == sorted(path.name for path in kept.parent.glob("exact-*.png"))
+    assert set(json.loads(kept.read_text())) == set(exact_plots.FIGURES)
