@@ -1,4 +1,4 @@
-"""What links must not forget: numbers never come again, keys stay, kept messages survive; configurations are checked."""
+"""What links must not forget: numbers never come again, keys stay, kept messages survive; and configurations."""
 
 from __future__ import annotations
 
