@@ -26,8 +26,7 @@ def measure_merge(load: Workload, engine: str) -> dict[str, Any]:
     warm_up(engine)
     table = LiveTable(load.filters.shape[1], engine=engine)
     held = len(load.filters) * 19 // 20
-    for interface in np.unique(load.interfaces).tolist():
-        table.add(interface, np.ascontiguousarray(load.filters[:held][load.interfaces[:held] == interface]))
+    _add(table, load, np.arange(held))
     table.merge()
     say(f"{table.stats().filters} filters merged into {table.stats().segments} segments")
     ended = time.perf_counter() + _QUIET_SECONDS
@@ -57,9 +56,15 @@ def measure_merge(load: Workload, engine: str) -> dict[str, Any]:
 def _write(table: LiveTable, load: Workload, held: int) -> None:
     """Add the rest of the filters in parts, merging everything after each."""
     for part in np.array_split(np.arange(held, len(load.filters)), _MERGES):
-        for row in part.tolist():
-            table.add(int(load.interfaces[row]), load.filters[row : row + 1])
+        _add(table, load, part)
         table.merge()
+
+
+def _add(table: LiveTable, load: Workload, rows: npt.NDArray[np.int64]) -> None:
+    """Add filters by interface, as a router does when a neighbour tells what it wants."""
+    owners = load.interfaces[rows]
+    for interface in np.unique(owners).tolist():
+        table.add(interface, load.filters[rows[owners == interface]])
 
 
 def _forward_until(table: LiveTable, messages: Words, done: Any) -> npt.NDArray[np.float64]:

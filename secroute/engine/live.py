@@ -161,8 +161,7 @@ class LiveTable:
             if len(fresh) >= _BULK_ROWS:
                 self._add_bulk(owner, filters[fresh], counts[fresh])
             else:
-                for row in fresh.tolist():
-                    self._append(owner, filters[row], int(counts[row]))
+                self._append(owner, filters[fresh], counts[fresh])
             self._live[owner] = self._live.get(owner, 0) + len(fresh)
             self._schedule()
 
@@ -242,13 +241,17 @@ class LiveTable:
                 self._live[owner] = self._live.get(owner, 0) + revived
         return np.flatnonzero(fresh)
 
-    def _append(self, owner: int, row: Words, count: int) -> None:
-        buffer = self._parts[-1]
-        assert isinstance(buffer, Buffer)  # noqa: S101 - the last part is one by construction
-        if buffer.used == buffer.capacity:
-            buffer = self._new_buffer()
-            self._parts = (*self._parts, buffer)
-        buffer.append(owner, row, count)
+    def _append(self, owner: int, rows: Words, counts: Ints) -> None:
+        """Put new rows into the buffer, and into further ones if it gets full."""
+        while len(rows):
+            buffer = self._parts[-1]
+            assert isinstance(buffer, Buffer)  # noqa: S101 - the last part is one by construction
+            room = buffer.capacity - buffer.used
+            if room == 0:
+                self._parts = (*self._parts, self._new_buffer())
+                continue
+            buffer.extend(owner, rows[:room], counts[:room])
+            rows, counts = rows[room:], counts[room:]
 
     def _add_bulk(self, owner: int, filters: Words, counts: Ints) -> None:
         """Many filters at once become a segment that is scanned until a merge gives it a better strategy."""
@@ -336,7 +339,9 @@ class LiveTable:
             revived = part.counts[: len(part)] > 0
             revived[take] = False
             for row in np.flatnonzero(revived).tolist():
-                self._append(int(part.owners[row]), part.rows[row], int(part.counts[row]))
+                self._append(
+                    int(part.owners[row]), part.rows[row : row + 1], part.counts[row : row + 1].astype(np.int64)
+                )
         self._merges += 1
 
 

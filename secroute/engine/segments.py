@@ -101,15 +101,17 @@ class Buffer:
             return np.full(len(filters), -1, np.int64)
         return np.array([self._places.get((owner, row.tobytes()), -1) for row in filters], np.int64)
 
-    def append(self, owner: int, row: Words, count: int) -> None:
-        """Add one row that is not here yet; the caller has checked that it fits."""
-        at = self.used
-        self._places[owner, row.tobytes()] = at
-        self.rows[at] = row
-        self._columns[:, at] = row
-        self.owners[at] = owner
-        self.counts[at] = count
-        self.used = at + 1  # last: now readers see it
+    def extend(self, owner: int, rows: Words, counts: Ints) -> None:
+        """Add rows of one owner that are not here yet; the caller has checked that they fit."""
+        at, end = self.used, self.used + len(rows)
+        raw, width = rows.tobytes(), rows.shape[1] * 8
+        keys = ((owner, raw[start : start + width]) for start in range(0, len(raw), width))
+        self._places.update(zip(keys, range(at, end), strict=True))
+        self.rows[at:end] = rows
+        self._columns[:, at:end] = rows.T
+        self.owners[at:end] = owner
+        self.counts[at:end] = counts
+        self.used = end  # last: now readers see them
 
     def match(self, bits: Words) -> Csr:
         """Live rows that each message matches."""
