@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from secroute.audit.session import require_java
 from secroute.audit.stages import claim
 from secroute.audit.verdict import DEFAULT_POLICY, judge, load_policy
 from secroute.content import matches
+from secroute.encoding.hardening import Hardening
 from secroute.errors import AuditError, FalseNegativeError
 from tests.audit import MESSAGES, PREDICATES
 
@@ -110,6 +112,17 @@ def test_predictions_are_beside_the_counts(audit):
     assert found["attributes"] == pytest.approx(found["observed"], rel=0.25)
     assert found["textbook"] < found["observed"]  # it forgets messages that match in part
     assert sum(row["predicates"] for row in audit.found["calibration"]) <= PREDICATES
+
+
+def test_filters_that_drop_bits_have_no_parts_to_predict_from(make, tmp_path):
+    profile = replace(flights.profile(), hardening=(Hardening.of("drop", per_mille=300, minimum=4),))
+    run = make(tmp_path / "dropped", run_keys(profile, None, None))
+    run.run(with_leakage=False, with_sweep=False)
+    result = publish.publish(run, DEFAULT_POLICY)
+    assert result["false_negatives"] == 0
+    assert result["prediction"]["with_attributes"] == 0
+    assert result["prediction"]["bits"] > 0
+    assert "Predicted and observed" in (run.folders.root / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_report_is_made_again_under_another_policy_without_spark(audit, tmp_path):
