@@ -134,8 +134,9 @@ class BddTable:
                 len(chunk),
             )
             sizes.append(np.diff(ends))
-            values.append(found.astype(np.int64))
-        return _in_order(Csr(np.cumsum(np.concatenate(sizes)), np.concatenate(values)), order)
+            values.append(found)
+        whole = values[1] if len(values) == 2 else np.concatenate(values)
+        return _in_order(Csr(np.cumsum(np.concatenate(sizes)), whole), order)
 
     def _positive(self, constraint: Constraint) -> tuple[Constraint, bool]:
         """The variable's atom, and whether it is negated: of ``x > 5`` and ``x <= 5`` one is the other's negation.

@@ -98,6 +98,18 @@ def eval_bdd_partial(nodes: Nodes, truth: Any, known: Any, word: int, value: Any
                 value[i] = other ^ (x & (then ^ other))
 
 
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_PLACE = np.zeros(64, np.uint8)
+for _i in range(64):
+    _PLACE[(int(_DE_BRUIJN) << _i & 2**64 - 1) >> 58] = _i
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _lowest(bits: Any) -> Any:
+    """Place of the lowest set bit: multiplied with it, the constant shows six bits that no other place shows."""
+    return np.int64(_PLACE[((bits & (~bits + np.uint64(1))) * _DE_BRUIJN) >> np.uint64(58)])
+
+
 @nb.njit(nogil=True, cache=True)
 def match_words(
     nodes: Nodes, size: int, roots: Any, truth: Any, known: Any, adequate: Any, need: Any, partial: bool, count: int
@@ -106,9 +118,10 @@ def match_words(
     value, valued = np.empty(size, np.uint64), np.empty(size if partial else 1, np.uint64)
     found = np.empty(len(roots), np.uint64)
     offsets = np.zeros(count + 1, np.int64)
-    out = np.empty(4096, np.int32)
+    out = np.empty(4096, np.int64)
     used = 0
-    for word in range((count + 63) // 64):
+    words = (count + 63) // 64
+    for word in range(words):
         if partial:
             eval_bdd_partial(nodes, truth, known, word, value, valued)
         else:
@@ -129,8 +142,10 @@ def match_words(
                 sizes[_lowest(bits) + 1] += 1
                 bits &= bits - np.uint64(1)
         sizes = np.cumsum(sizes)
-        while used + sizes[64] > len(out):
-            longer = np.empty(2 * len(out), np.int32)
+        needed = used + sizes[64]
+        if needed > len(out):
+            # Room for what all words will need if they are like those so far: touching new memory is the larger cost.
+            longer = np.empty(needed + needed // 16 + needed // (word + 1) * (words - word - 1), np.int64)
             longer[:used] = out[:used]
             out = longer
         for b in range(min(64, count - 64 * word)):
@@ -143,26 +158,4 @@ def match_words(
                 sizes[b] += 1
                 bits &= bits - np.uint64(1)
         used = offsets[min(count, 64 * word + 64)]
-    return offsets, out[:used].copy()
-
-
-@nb.njit(nogil=True, cache=True)
-def _lowest(bits: Any) -> Any:
-    """Place of the lowest set bit."""
-    n = 0
-    if bits & np.uint64(0xFFFFFFFF) == 0:
-        n += 32
-        bits >>= np.uint64(32)
-    if bits & np.uint64(0xFFFF) == 0:
-        n += 16
-        bits >>= np.uint64(16)
-    if bits & np.uint64(0xFF) == 0:
-        n += 8
-        bits >>= np.uint64(8)
-    if bits & np.uint64(0xF) == 0:
-        n += 4
-        bits >>= np.uint64(4)
-    if bits & np.uint64(0x3) == 0:
-        n += 2
-        bits >>= np.uint64(2)
-    return n + (0 if bits & np.uint64(1) else 1)
+    return offsets, out[:used]
