@@ -102,9 +102,7 @@ def _corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--messages", required=True, help="JSONL or Parquet")
     parser.add_argument("--predicates", required=True, help="JSONL or Parquet")
     parser.add_argument("--out", required=True, type=Path, help="a new folder, or that of the same run to go on")
-    parser.add_argument(
-        "--profile", help="schema or profile file (default: the flights' own for flights, else the default)"
-    )
+    parser.add_argument("--profile", help="schema or profile file (default: the keyring's, else the product's default)")
     parser.add_argument("--keyring", help="a keyring; without one a throw-away key is made")
     parser.add_argument("--epoch", type=int, help="an epoch of the keyring (default: the one that publishes now)")
     parser.add_argument(
