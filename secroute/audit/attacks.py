@@ -175,21 +175,27 @@ def pattern_attack(world: World) -> tuple[Figure, npt.NDArray[np.int64]]:
 
 
 def bayes(world: World, guesses: npt.NDArray[np.int64]) -> list[Figure]:
-    """(7) Bayes vulnerability: one guess a message by a router alone, and its ratio to guessing the commonest value."""
+    """(7) Bayes vulnerability: one guess a message by a router alone, and its ratio to guessing the commonest value.
+
+    Vulnerability is that of the best strategy, and to guess the commonest value is always one: an attack that misleads
+    the attacker is not counted as protection below chance.
+    """
     mode = int(np.argmax(world.known))
-    prior = float((world.truth == mode).mean())
+    blind = int((world.truth == mode).sum())
     said = np.where(guesses >= 0, guesses, mode)
-    hits = int((said == world.truth).sum())
-    figure = _share("bayes_vulnerability", hits, len(world), prior, world.attribute)
-    scale = max(prior, 1e-9)
-    ratio = Figure(
-        "multiplicative_leakage", figure.value / scale, figure.low / scale, figure.high / scale, 1.0, 1 / scale,
-        world.attribute, "ratio", len(world),
-    )  # fmt: skip
-    return [figure, ratio]
+    hits = max(blind, int((said == world.truth).sum()))
+    figure = _share("bayes_vulnerability", hits, len(world), blind / len(world), world.attribute)
+    return [figure, _multiplied("multiplicative_leakage", figure)]
 
 
-def labelled_bayes(world: World) -> Figure:
+def _multiplied(measure: str, figure: Figure) -> Figure:
+    """Multiplicative leakage: how many times as often the guess is right as without looking."""
+    scale = max(figure.chance, 1e-9)
+    times = (figure.value / scale, figure.low / scale, figure.high / scale)
+    return Figure(measure, *times, 1.0, 1 / scale, figure.attribute, "ratio", figure.samples)
+
+
+def labelled_bayes(world: World) -> list[Figure]:
     """(7b) The same for a router helped by a member: half the messages come with their values, the rest is guessed."""
     flags = unpack(world.bits).astype(np.float64)
     half = len(world) // 2
@@ -203,7 +209,9 @@ def labelled_bayes(world: World) -> Figure:
     score[:, sizes == 0] = -np.inf
     test = world.truth[half:] + 1
     prior = float((test == int(np.argmax(sizes))).mean())
-    return _share("bayes_with_member", int((score.argmax(axis=1) == test).sum()), len(test), prior, world.attribute)
+    hits = int((score.argmax(axis=1) == test).sum())
+    figure = _share("bayes_with_member", hits, len(test), prior, world.attribute)
+    return [figure, _multiplied("multiplicative_with_member", figure)]
 
 
 def dictionary_attack(world: World) -> Figure:

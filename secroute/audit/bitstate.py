@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secroute.audit.figures import Figure
+from secroute.audit.intervals import wilson
 from secroute.opaque import Words
 
 _Z = 5.0  # a pair of bits counts as dependent beyond five standard deviations
@@ -98,10 +99,10 @@ class BitState:
         gini = float((2 * np.arange(1, m + 1) - m - 1) @ q / (m * q.sum())) if q.sum() else 0.0
         null = math.sqrt(fill * (1 - fill) / max(1, self.n) / math.pi) / max(fill, 1e-9)
         spread = 1.96 * math.sqrt(gini * (1 - gini) / m)
-        always = float((q >= 0.999).mean())
+        always = int((q >= 0.999).sum())
         return [
             Figure("bit_skew_gini", gini, max(0.0, gini - spread), gini + spread, null, 1.0, samples=self.n),
-            Figure("always_on_bits", always, always, always, 0.0, 1.0, samples=self.n),
+            Figure("always_on_bits", always / m, *wilson(always, m), 0.0, 1.0, samples=self.n),
         ]
 
     def dependence(self) -> Figure:

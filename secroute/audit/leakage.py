@@ -34,8 +34,8 @@ FIGURES = (
     "variant string, measure string, attribute string, value double, low double, high double, chance double, "
     "ceiling double, advantage double, unit string, samples long, seed long, corpus string"
 )
-WHOLE = "whole corpus"
-"""The variant of figures that are measured on every message, with the profile as it is."""
+WHOLE, LARGE = "whole corpus", "large sample"
+"""The variants of figures that are measured on every message, or on as many as can be, with the profile as it is."""
 WIDE_BITS, WIDE_HASHES = 8_192, 12
 FILTERS_COMPARED = 1_000
 
@@ -66,6 +66,11 @@ def variants(profile: Profile) -> dict[str, Profile]:
     if profile.hardening and profile not in found.values():
         found["as configured"] = profile
     return found
+
+
+def configured(profile: Profile) -> str:
+    """Which of the variants is the profile as it runs."""
+    return next(name for name, variant in variants(profile).items() if variant == profile)
 
 
 def choose_targets(predicates: Sequence[Any], messages: Sequence[dict[str, Value]], most: int = 3) -> tuple[str, ...]:
@@ -105,7 +110,7 @@ def attack_all(here: Encoder, other: Encoder, sample: Sample, attribute: str) ->
     same = moved.values == world.values
     pattern, guesses = attacks.pattern_attack(world)
     figures = [*attacks.rank_attack(world, sample.seed), pattern, *attacks.bayes(world, guesses)]
-    figures += [attacks.labelled_bayes(world), attacks.dictionary_attack(world)]
+    figures += [*attacks.labelled_bayes(world), attacks.dictionary_attack(world)]
     if not same:  # the other epoch's sample ranks values otherwise: probe the same values there
         nodes = [Constraint(attribute, Op.EQ, value) for value in world.values]
         probes, owners = other.encode_predicates(nodes, match_all=True)
@@ -131,8 +136,11 @@ def measure(here: Encoder, other: Encoder, sample: Sample) -> list[Figure]:
     return figures
 
 
-def measure_corpus(encoded: Any, state: BitState) -> list[Figure]:
-    """Measures (1) to (4) over all encoded messages, from mergeable states: classes in Spark, merged bit counts."""
+def measure_corpus(encoded: Any, state: BitState) -> dict[str, list[Figure]]:
+    """Measures (1) to (4) over all encoded messages, from mergeable states: classes in Spark, merged bit counts.
+
+    By variant, because the state of the bits may be that of a sample, and then must not be called the whole.
+    """
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
     def classes(column: str) -> tuple[int, int, float]:
@@ -146,7 +154,9 @@ def measure_corpus(encoded: Any, state: BitState) -> list[Figure]:
 
     n = encoded.count()
     equal = structure.equality_figures(n, classes("bits"), classes("attributes"))
-    return [*equal, state.popcount(), *state.skew(), state.dependence()]
+    found = {WHOLE: equal, LARGE: []}
+    found[WHOLE if state.n == n else LARGE] += [state.popcount(), *state.skew(), state.dependence()]
+    return found
 
 
 def _filters(here: Encoder, sample: Sample, bits: Any) -> list[Figure]:

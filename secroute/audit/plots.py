@@ -69,26 +69,16 @@ def predictions(rows: Sequence[dict[str, Any]], messages: int) -> str:
         x, y = ([max(floor, r[name]) for r in these] for name in (key, "observed"))
         axes.scatter(x, y, s=size, color=colour, alpha=alpha, lw=0, label=label)
     axes.set(xscale="log", yscale="log", xlabel="predicted share of messages", ylabel="observed share")
-    axes.legend(frameon=False, loc="upper left", fontsize=8)
+    axes.legend(frameon=False, loc="upper left", fontsize=8, markerscale=2)
     return _svg(canvas)
 
 
-def heat(names: Sequence[str], variants: Sequence[str], table: dict[tuple[str, str], float]) -> str:
-    """Advantage of every measure (rows) under every hardening (columns)."""
-    canvas, axes = _axes(height=0.8 + 0.27 * len(names))
-    grid = [[table.get((name, variant), float("nan")) for variant in variants] for name in names]
-    axes.imshow(grid, cmap="YlOrRd", vmin=0, vmax=1, aspect="auto")
-    for i, row in enumerate(grid):
-        for j, value in enumerate(row):
-            if value == value:
-                axes.text(
-                    j, i, f"{value:.2f}", ha="center", va="center", color="white" if value > 0.6 else INK, fontsize=8
-                )
-    axes.set_xticks(range(len(variants)), variants)
-    axes.set_yticks(range(len(names)), names)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    return _svg(canvas)
+def shade(value: float) -> str:
+    """The colour of a leakage figure between 0 and 1."""
+    import matplotlib as mpl
+    from matplotlib.colors import to_hex
+
+    return str(to_hex(mpl.colormaps["YlOrRd"](value)))
 
 
 def sweep(rows: Sequence[dict[str, Any]], front: Sequence[dict[str, Any]]) -> str:

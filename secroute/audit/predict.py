@@ -19,7 +19,9 @@ from secroute.audit.tables import words_of
 
 STATE = "state binary"
 PREDICTED = "row long, popcount double, disjuncts int, independent double, measured double"
-STATE_MESSAGES = 100_000
+STATE_PRODUCTS = 10**12
+"""Co-occurrence costs m * m a message: of larger corpora a sample is taken, so that it stays below a minute."""
+STATE_MESSAGES = 8_000_000  # pairs are kept as float32, which counts no further than 16 million
 
 
 def states(words: int) -> Any:
@@ -78,8 +80,9 @@ def predict_filters(state_path: str, words: int) -> Any:
 def run_states(spark: Any, encoded: str, words: int, messages: int) -> Any:
     """The merged state of (a sample of) the messages, as a DataFrame of one row."""
     frame = spark.read.parquet(encoded).select("names", "bits")
-    if messages > STATE_MESSAGES:
-        frame = frame.sample(STATE_MESSAGES / messages, seed=1)
+    most = min(STATE_MESSAGES, STATE_PRODUCTS // (words * 64) ** 2)
+    if messages > most:
+        frame = frame.sample(most / messages, seed=1)
     return frame.mapInArrow(states(words), STATE).coalesce(1).mapInArrow(merge_states, STATE)
 
 

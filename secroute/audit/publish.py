@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from secroute.audit import planning, report
+from secroute.audit.leakage import configured
 from secroute.audit.run import Audit
 from secroute.audit.verdict import judge
 from secroute.encoding.profile import Profile
@@ -15,14 +16,6 @@ from secroute.errors import AuditError
 FIGURES = "figures.json"
 SHOWN = 12
 SCATTER = 1_500
-
-
-def configured_variant(audit: Audit) -> str:
-    """Which column of the leakage table is the profile as it runs."""
-    if not audit.plan.profile.hardening:
-        return "none"
-    names = {row["variant"] for row in audit.found.get("leakage", [])}
-    return "as configured" if "as configured" in names else "all"
 
 
 def publish(audit: Audit, policy: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +32,7 @@ def publish(audit: Audit, policy: dict[str, Any]) -> dict[str, Any]:
     figures = {
         "found": audit.found,
         "tables": tables,
-        "variant": configured_variant(audit),
+        "variant": configured(audit.plan.profile),
         "identity": audit.plan.identity(),
         "profile_digest": audit.plan.profile.digest.hex(),
     }

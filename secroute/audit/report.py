@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from secroute.audit import plots
-from secroute.audit.leakage import WHOLE
+from secroute.audit.leakage import LARGE, WHOLE
+from secroute.audit.measures import MEASURES, ROUTER
 from secroute.audit.sweep import pareto
 
 _STYLE = """
@@ -22,33 +23,17 @@ main{max-width:860px;margin:0 auto;background:var(--paper);padding:2rem 2.2rem 3
 h1{font-size:1.6rem;margin:0 0 .2rem}h2{font-size:1.15rem;margin:2.2rem 0 .6rem;border-bottom:1px solid var(--line);padding-bottom:.3rem}
 p{margin:.5rem 0}.soft{color:var(--soft);font-size:.9rem}.verdict{display:inline-block;padding:.2rem .8rem;border-radius:1rem;color:#fff;font-weight:600}
 .pass{background:var(--ok)}.fail{background:var(--bad)}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:.7rem;margin:1.2rem 0}
-.card{border:1px solid var(--line);border-radius:.5rem;padding:.7rem .9rem}.card b{display:block;font-size:1.35rem;line-height:1.2}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(125px,1fr));gap:.6rem;margin:1.2rem 0}
+.card{border:1px solid var(--line);border-radius:.5rem;padding:.7rem .8rem}.card b{display:block;font-size:1.25rem;line-height:1.2;white-space:nowrap}
 .card span{color:var(--soft);font-size:.85rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.86rem}
 th,td{padding:.32rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}th{color:var(--soft);font-weight:600}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}code{font-size:.84rem;overflow-wrap:anywhere}
-svg{width:100%;height:auto;max-width:100%}
-@media(max-width:600px){main{padding:1.1rem}h1{font-size:1.3rem}}
-@media print{body{background:#fff}main{max-width:none;padding:0}h2{break-after:avoid}svg,table{break-inside:avoid}}
+svg{width:100%;height:auto;min-width:35rem;display:block}td small{color:var(--soft)}td:first-child code{display:block;min-width:13rem}
+table.heat td.n{text-align:center;border:1px solid #fff;min-width:3.2rem;print-color-adjust:exact;-webkit-print-color-adjust:exact}table.heat th.n{text-align:center}
+@media(max-width:600px){main{padding:1.1rem}h1{font-size:1.3rem}table{font-size:.8rem}th,td{padding:.28rem .3rem}td:first-child,th:first-child{position:sticky;left:0;background:var(--paper)}table.heat td.n{min-width:2.3rem}}
+@media print{body{background:#fff;font-size:10.5pt}main{max-width:none;padding:0}h2{break-after:avoid}svg,tr,.card{break-inside:avoid}.scroll{overflow:visible}svg{min-width:0}}
 """
-
-MEASURES = {
-    "equal_pairs": "equal messages recognised",
-    "popcount_information": "number of attributes read from the number of bits",
-    "bit_skew_gini": "unevenness of bits",
-    "dependent_bit_pairs": "bits that occur together",
-    "bits_in_frequent_sets": "bits that belong to a recognisable set",
-    "covering_edges_true": "which subscription is wider than which",
-    "volume_correlation": "how busy a subscription is",
-    "rank_naive": "subscriptions named by volume",
-    "rank_corrected": "the same, corrected for false positives",
-    "pattern_mining": "tokens rebuilt from co-occurring bits",
-    "bayes_vulnerability": "one guess a message, router alone",
-    "bayes_with_member": "one guess a message, router helped by a member",
-    "dictionary_with_key": "values read by someone with the key",
-    "linked_across_epochs": "subscriptions recognised after rotation",
-}
 
 
 def percent(value: float) -> str:
@@ -56,6 +41,11 @@ def percent(value: float) -> str:
     if value == 0:
         return "0 %"
     return f"{100 * value:.2f} %" if value >= 0.0001 else f"{100 * value:.1g} %"
+
+
+def amount(size: float) -> str:
+    """Bytes for people."""
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], numeric: Sequence[int] = ()) -> str:
@@ -80,22 +70,18 @@ def _code(text: str) -> _Html:
 def _mean_advantages(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
     sums: dict[tuple[str, str], list[float]] = {}
     for row in rows:
-        if row["measure"] in MEASURES:
+        if MEASURES[row["measure"]].in_summary:
             found = sums.setdefault((row["measure"], row["variant"]), [])
             # Where plain text shows no more than chance there is nothing to compare with.
             found += [row["advantage"]] if abs(row["ceiling"] - row["chance"]) > 1e-12 else []
-    return {key: sum(values) / max(1, len(values)) for key, values in sums.items()}
+    return {key: sum(values) / len(values) for key, values in sums.items() if values}
 
 
 def _summary(found: dict[str, Any], variant: str) -> str:
     fpr = found["fpr"]
     table = _mean_advantages(found.get("leakage", []))
     worst = sorted(
-        (
-            (v, m)
-            for (m, name), v in table.items()
-            if name == variant and m not in ("dictionary_with_key", "bayes_with_member")
-        ),
+        ((v, m) for (m, name), v in table.items() if name == variant and MEASURES[m].attacker == ROUTER),
         reverse=True,
     )[:3]
     ratio = fpr["extra_deliveries"] / max(1, fpr["deliveries"])
@@ -103,17 +89,21 @@ def _summary(found: dict[str, Any], variant: str) -> str:
         f"{fpr['messages']:,} messages were matched against {fpr['predicates']:,} predicates, once in plain text and once "
         f"as a router sees them. <b>No message was lost: {fpr['false_negatives']} false negatives</b> in "
         f"{fpr['exact_matches']:,} true matches.",
-        f"A router sends {percent(fpr['fpr'])} of what it need not send (between {percent(fpr['fpr_low'])} and "
-        f"{percent(fpr['fpr_high'])}): for each wanted delivery to an interface, {ratio:.2f} unwanted ones, "
-        f"{fpr['extra_bytes'] / 1e6:,.1f} MB in all. Receivers discard them; no application sees one.",
+        f"Of all pairs of a message and a predicate that do not match, a router takes {percent(fpr['fpr'])} for matches "
+        f"(95 % interval {percent(fpr['fpr_low'])} to {percent(fpr['fpr_high'])}). For each wanted delivery to an interface "
+        f"it makes {ratio:.2f} unwanted ones, {amount(fpr['extra_bytes'])} in all. Receivers discard them; no application "
+        "sees one.",
     ]
     if worst:
-        names = "; ".join(f"{MEASURES[m]} ({v:.0%} of what plain text would show)" for v, m in worst)
-        parts.append(f"What a curious router learns most about: {names}.")
+        names = "; ".join(f"{MEASURES[m].words} ({v:.0%})" for v, m in worst)
+        parts.append(
+            f"What a curious router learns most about, from nothing (0%) to all that plain text would show (100%): {names}."
+        )
         member, key = table.get(("bayes_with_member", variant), 0.0), table.get(("dictionary_with_key", variant), 0.0)
         parts.append(
-            f"It does not protect against everyone: a router helped by a member who tells it values comes {member:.0%} of the "
-            f"way to plain text, and somebody with the key {key:.0%}."
+            f"Encoding does not protect against everyone: a router helped by a member who tells it values comes {member:.0%} "
+            f"of the way from blind guessing to plain text, and somebody with the key {key:.0%}. These are the attacks that "
+            "were tried on this corpus; a better one may do better."
         )
     return "".join(f"<p>{part}</p>" for part in parts)
 
@@ -132,29 +122,53 @@ def _cards(found: dict[str, Any]) -> str:
     )
 
 
+def _heat(names: Sequence[str], variants: Sequence[str], table: dict[tuple[str, str], float]) -> str:
+    """Advantage of every measure (rows) under every hardening (columns): a table, so that a phone can show it."""
+    body = ""
+    for name in names:
+        one = MEASURES[name]
+        who = "" if one.attacker == ROUTER else f" <small>({one.attacker})</small>"
+        body += f"<tr><td>({one.number}) {html.escape(one.words)}{who}</td>"
+        for variant in variants:
+            value = table.get((name, variant))
+            if value is None:
+                body += "<td class=n>–</td>"
+                continue
+            ink = "#fff" if value > 0.6 else "var(--ink)"
+            body += f"<td class=n style='background:{plots.shade(value)};color:{ink}'>{value:.2f}</td>"
+        body += "</tr>"
+    head = "".join(f"<th class=n>{html.escape(v)}</th>" for v in variants)
+    return f"<div class=scroll><table class=heat><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
 def _leakage(found: dict[str, Any], variant: str) -> str:
     rows = found.get("leakage", [])
     if not rows:
         return ""
-    table = _mean_advantages([r for r in rows if r["variant"] != WHOLE])
+    table = _mean_advantages([r for r in rows if r["variant"] not in (WHOLE, LARGE)])
     known = ("none", "pad", "noise", "drop", "all", "as configured")
     variants = [name for name in known if any(r["variant"] == name for r in rows)]
-    names = [m for m in MEASURES if any(key[0] == m for key in table)]
-    shown = {(MEASURES[m], v): value for (m, v), value in table.items()}
+    present = {r["measure"] for r in rows}
+    names = [m for m, one in MEASURES.items() if one.in_summary and m in present]
     text = (
-        "<h2>What a router learns</h2><p>0: no better than chance. 1: as much as plain text would show. Columns are "
-        "hardenings of the profile; the attacker knows which is used and adapts.</p>"
-        + plots.heat([MEASURES[m] for m in names], variants, shown)
+        "<h2>What a router learns</h2><p>0: no better than chance. 1: as much as plain text would show. –: plain text shows "
+        "no more than chance here. Each row is a measure or an attack, by a router alone unless it says otherwise; columns "
+        "are hardenings of the profile. The attacker knows which is used and adapts.</p>"
+        + _heat(names, variants, table)
     )
-    mine = [r for r in rows if r["variant"] in (variant, WHOLE)]
+    order = {name: at for at, name in enumerate(MEASURES)}
+    mine = sorted(
+        (r for r in rows if r["variant"] in (variant, WHOLE, LARGE)),
+        key=lambda r: (order[r["measure"]], r["variant"] in (WHOLE, LARGE), r["attribute"]),
+    )
     body = [
         (
-            r["measure"],
-            r["attribute"] or (WHOLE if r["variant"] == WHOLE else ""),
+            _Html(f"{html.escape(MEASURES[r['measure']].words)}<br><small>{r['measure']}</small>"),
+            r["attribute"] or (r["variant"] if r["variant"] in (WHOLE, LARGE) else "sample"),
             f"{r['value']:.4g}",
-            f"{r['low']:.4g} – {r['high']:.4g}",
-            f"{r['chance']:.4g}",
-            f"{r['ceiling']:.4g}",
+            f"{r['low']:.3g} – {r['high']:.3g}",
+            f"{r['chance']:.3g}",
+            f"{r['ceiling']:.3g}",
             f"{r['samples']:,}",
         )
         for r in mine
@@ -162,9 +176,13 @@ def _leakage(found: dict[str, Any], variant: str) -> str:
     head = ("measure", "of", "value", "95 % interval", "chance", "plain text", "samples")
     return (
         text
-        + f"<p class=soft>All figures for the profile as it runs ({html.escape(variant)}):</p>"
+        + f"<h2>Every figure</h2><p>For the profile as it runs (hardening: {html.escape(variant)}). A policy limits how far a "
+        "value may come from chance towards plain text, by the name in small print.</p>"
         + _table(head, body, (2, 3, 4, 5, 6))
     )
+
+
+FRONT_SHOWN = 25
 
 
 def _sweep(found: dict[str, Any]) -> str:
@@ -172,6 +190,8 @@ def _sweep(found: dict[str, Any]) -> str:
     if not rows:
         return ""
     front = pareto(rows)
+    # Of a long front the part with few false positives is what a reader looks for.
+    shown = sorted(sorted(front, key=lambda r: r["fpr"])[:FRONT_SHOWN], key=lambda r: (r["bits"], r["fpr"]))
     body = [
         (
             r["bits"],
@@ -182,10 +202,37 @@ def _sweep(found: dict[str, Any]) -> str:
             percent(r["fpr"]),
             f"{r['leakage']:.2f}",
         )
-        for r in front[:25]
+        for r in shown
     ]
     head = ("m", "k", "encoding", "hardening", "fill", "false positives", "leakage")
-    return "<h2>Other parameters</h2>" + plots.sweep(rows, front) + _table(head, body, (0, 1, 4, 5, 6))
+    return (
+        f"<h2>Other parameters</h2><p>{len(rows):,} profiles were tried on a sample. {len(front):,} of them are beaten by no other "
+        "in bits, false positives and leakage at once (circles)"
+        + (f"; the {len(shown)} with the fewest false positives are listed" if len(front) > len(shown) else "")
+        + ". Leakage is a mean of what a router alone reads from dependent bits, popcounts, volumes and covering, "
+        "0 for chance and 1 for plain text. <code>secroute audit plan</code> chooses among them.</p>"
+        + _scroll(plots.sweep(rows, front))
+        + _table(head, body, (0, 1, 4, 5, 6))
+    )
+
+
+def _scroll(plot: str) -> str:
+    """A plot keeps its size on a phone and is moved sideways: shrunk, its letters could not be read."""
+    return f"<div class=scroll>{plot}</div>"
+
+
+def _check_words(name: str) -> str:
+    """A check of the verdict in plain words."""
+    fixed = {
+        "false_negatives": "messages lost (false negatives)",
+        "fpr_high": "false-positive rate, upper end of its interval",
+        "extra_deliveries_per_delivery": "unwanted deliveries for each wanted one",
+    }
+    kind, _, rest = name.partition(".")
+    if kind != "advantage":
+        return fixed[name]
+    measure, _, attribute = rest.partition(".")
+    return MEASURES[measure].words + (f": {attribute}" if attribute else "")
 
 
 def _prediction(found: dict[str, Any], scatter: Sequence[dict[str, Any]], messages: int) -> str:
@@ -216,7 +263,7 @@ def _prediction(found: dict[str, Any], scatter: Sequence[dict[str, Any]], messag
         if r["expected"] >= 1e-6
     ]
     head = ("independent", "predicates", "predicted", "observed", "inside their interval")
-    return text + (plots.predictions(scatter, messages) + _table(head, rows, (1, 2, 3, 4)) if rows else "")
+    return text + (_scroll(plots.predictions(scatter, messages)) + _table(head, rows, (1, 2, 3, 4)) if rows else "")
 
 
 def render(
@@ -229,7 +276,12 @@ def render(
     """The whole page."""
     messages = found["fpr"]["messages"]
     checks = [
-        (c["check"], f"{c['value']:.4g}", f"{c['limit']:.4g}", "holds" if c["ok"] else "VIOLATED")
+        (
+            _check_words(c["check"]),
+            "not measured" if c["value"] is None else f"{c['value']:.3g}",
+            f"{c['limit']:.3g}",
+            _Html("holds" if c["ok"] else "<b style='color:var(--bad)'>VIOLATED</b>"),
+        )
         for c in verdict["checks"]
     ]
     costly = [
@@ -237,8 +289,7 @@ def render(
         for r in tables["costly"]
     ]
     busy = [
-        (r["id"], f"{r['exact']:,}", f"{r['encoded'] - r['exact']:,}", f"{r['bytes'] / 1e6:,.2f}")
-        for r in tables["interfaces"]
+        (r["id"], f"{r['exact']:,}", f"{r['encoded'] - r['exact']:,}", amount(r["bytes"])) for r in tables["interfaces"]
     ]
     ops = [
         (
@@ -258,19 +309,20 @@ def render(
         f"keys: {html.escape(identity['keys'])}</span></p>",
         _summary(found, variant),
         _cards(found),
-        "<h2>Verdict</h2>",
-        _table(("check", "value", "limit", ""), checks, (1, 2)),
+        "<h2>Verdict</h2><p>Limits are those of the policy file, or the defaults. Leakage is counted from 0 (chance) to 1 "
+        "(plain text).</p>",
+        _table(("check", "value", "limit", "result"), checks, (1, 2)),
         "<h2>False positives by operator</h2>",
-        plots.operators(tables["operators"]),
+        _scroll(plots.operators(tables["operators"])),
         _table(("operator", "predicates", "rate", "95 % interval"), ops, (1, 2, 3)),
         "<h2>Predicted and observed</h2>",
         _prediction(found, tables["scatter"], messages),
         _leakage(found, variant),
         _sweep(found),
         "<h2>Predicates that cost most</h2>",
-        _table(("predicate", "interface", "true", "false", "rate"), costly, (2, 3, 4)),
+        _table(("predicate", "interface", "wanted", "unwanted", "rate"), costly, (2, 3, 4)),
         "<h2>Interfaces that receive most for nothing</h2>",
-        _table(("interface", "wanted", "unwanted", "MB unwanted"), busy, (1, 2, 3)),
+        _table(("interface", "wanted", "unwanted", "unwanted bytes"), busy, (1, 2, 3)),
         f"<h2>Input</h2><p>{found['messages']['records']:,} messages ({found['messages']['bad']} bad records), "
         f"{found['predicates']['records']:,} predicates ({found['predicates']['bad']} bad records).</p>",
     ]

@@ -226,7 +226,7 @@ class Audit:
             frame = leakage.run_leakage(spark, plan.profile, key_path, self.sample(), plan.seed, digest)
             state = predict.load_state(self.bit_state())
             figures = leakage.measure_corpus(spark.read.parquet(folders.encoded), state)
-            rows = leakage.as_rows(figures, leakage.WHOLE, plan.seed, digest)
+            rows = [row for name, some in figures.items() for row in leakage.as_rows(some, name, plan.seed, digest)]
             frame.union(spark.createDataFrame(rows, frame.schema)).write.parquet(path)
 
         stages.stage(folders, path, write, self.say)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from secroute.audit.measures import MEASURES
 from secroute.errors import AuditError
 
 DEFAULT_POLICY: dict[str, Any] = {
@@ -27,11 +29,21 @@ def load_policy(path: str | None) -> dict[str, Any]:
     extra = sorted(set(given) - set(DEFAULT_POLICY))
     if extra:
         raise AuditError(f"{path}: unknown key {extra[0]!r}; known are {', '.join(DEFAULT_POLICY)}")
+    wanted = given.get("advantage_max", {})
+    if not isinstance(wanted, dict):
+        raise AuditError(f"{path}: advantage_max is a table of measures, [advantage_max], not {wanted!r}")
+    # A limit on a measure that does not exist would hold for ever, and nobody would know.
+    extra = sorted(set(wanted) - set(MEASURES))
+    if extra:
+        raise AuditError(f"{path}: unknown measure {extra[0]!r} in advantage_max; known are {', '.join(MEASURES)}")
+    for name, limit in [*((n, v) for n, v in given.items() if n != "advantage_max"), *wanted.items()]:
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < math.inf:
+            raise AuditError(f"{path}: {name} is a number of at least 0, not {limit!r}")
     return {**DEFAULT_POLICY, **given}
 
 
 def judge(found: dict[str, Any], policy: dict[str, Any], variant: str) -> dict[str, Any]:
-    """Every check with its figure and limit; ``pass`` only if all hold."""
+    """Every check with its figure (none if there was nothing to measure) and limit; ``pass`` only if all hold."""
     fpr = found["fpr"]
     ratio = fpr["extra_deliveries"] / max(1, fpr["deliveries"])
     checks = [
@@ -41,6 +53,8 @@ def judge(found: dict[str, Any], policy: dict[str, Any], variant: str) -> dict[s
     ]
     for measure, limit in policy["advantage_max"].items():
         rows = [r for r in found.get("leakage", []) if r["variant"] == variant and r["measure"] == measure]
+        if not rows:  # nothing to attack (no attribute is asked for by equality): said, and no violation
+            checks.append({"check": f"advantage.{measure}", "value": None, "limit": limit, "ok": True})
         checks += [_check(f"advantage.{measure}.{r['attribute']}".rstrip("."), r["advantage"], limit) for r in rows]
     return {"verdict": "pass" if all(c["ok"] for c in checks) else "fail", "checks": checks}
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from secroute.audit import corpus, flights, publish
+from secroute.audit import corpus, flights, leakage, publish
 from secroute.audit.keys import run_keys
+from secroute.audit.measures import MEASURES
 from secroute.audit.run import Audit
 from secroute.audit.session import require_java
 from secroute.audit.stages import claim
@@ -193,6 +194,30 @@ def test_no_java_is_said_in_one_line(monkeypatch, tmp_path):
 def test_policies(tmp_path):
     (tmp_path / "policy.toml").write_text("fpr_max = 0.5\n", encoding="utf-8")
     assert load_policy(str(tmp_path / "policy.toml"))["fpr_max"] == 0.5
-    (tmp_path / "policy.toml").write_text("fpr = 0.5\n", encoding="utf-8")
-    with pytest.raises(AuditError, match="unknown key 'fpr'"):
-        load_policy(str(tmp_path / "policy.toml"))
+    for text, said in (
+        ("fpr = 0.5", "unknown key 'fpr'"),
+        ("fpr_max = 'low'", "fpr_max is a number of at least 0, not 'low'"),
+        ("advantage_max = 0.1", "advantage_max is a table"),
+        ("[advantage_max]\nrank_corected = 0.1", "unknown measure 'rank_corected'"),
+        ("[advantage_max]\nrank_corrected = nan", "rank_corrected is a number of at least 0"),
+    ):
+        (tmp_path / "policy.toml").write_text(text + "\n", encoding="utf-8")
+        with pytest.raises(AuditError, match=said):
+            load_policy(str(tmp_path / "policy.toml"))
+
+
+def test_a_policy_may_limit_every_measure(audit):
+    every = {**DEFAULT_POLICY, "advantage_max": dict.fromkeys(MEASURES, 1.0)}
+    verdict = judge(audit.found, every, "none")
+    assert all(check["value"] is not None for check in verdict["checks"])
+    assert {row["measure"] for row in audit.found["leakage"]} == set(MEASURES)
+    assert {one.number for one in MEASURES.values()} == set(range(1, 12))  # (12) is the columns: each hardening
+    nothing = judge({"fpr": audit.found["fpr"]}, every, "none")
+    assert [c["value"] for c in nothing["checks"]][3:] == [None] * len(MEASURES)
+
+
+def test_a_hardened_profile_is_judged_by_its_own_column():
+    for name, profile in leakage.variants(flights.profile()).items():
+        assert leakage.configured(profile) == name
+    own = replace(flights.profile(), hardening=(Hardening.of("noise", per_mille=70),))
+    assert leakage.configured(own) == "as configured"
