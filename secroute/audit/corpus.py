@@ -48,11 +48,17 @@ def dump(attributes: Any) -> str:
     return json.dumps(attributes, ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True)
 
 
+def _error(record: Any, error: Exception) -> dict[str, Any]:
+    """A record that cannot be used, with its id, so that it can be found in a large file."""
+    name = record.get("id") if isinstance(record, dict) else None
+    return {"error": (f"record {name!r}: " if isinstance(name, str) and name else "")[:80] + f"{error}"[:300]}
+
+
 def _message_row(record: Any) -> dict[str, Any]:
     try:
         message = message_of(record)
     except (SecrouteError, ValueError, RecursionError) as error:
-        return {"error": f"{error}"[:300]}
+        return _error(record, error)
     text = dump(dict(message.attributes))
     return {
         "id": message.id,
@@ -66,7 +72,7 @@ def _predicate_row(record: Any) -> dict[str, Any]:
     try:
         parsed = predicate_of(record)
     except (SecrouteError, ValueError, RecursionError) as error:
-        return {"error": f"{error}"[:300]}
+        return _error(record, error)
     ops = sorted({constraint.op.value for constraint in constraints(parsed.predicate)})
     return {"id": parsed.id, "interface": parsed.interface, "predicate": render(parsed.predicate), "ops": ops}
 
@@ -75,7 +81,7 @@ def _load(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        return error
+        return ValueError(f"{error}; the line begins {line[:40]!r}")
 
 
 def _from_lines(row: Any, schema: pa.Schema) -> Any:
@@ -107,7 +113,7 @@ def _from_rows(row: Any, schema: pa.Schema, messages: bool) -> Any:
         try:
             return dict(row(_cells(record) if messages else record))
         except InputError as error:
-            return {"error": f"{error}"[:300]}
+            return _error(record, error)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -138,7 +144,22 @@ def read(spark: Any, path: str, kind: str) -> Any:
         raise AuditError(f"{path}: has no column 'predicate'; it has {', '.join(frame.columns)}")
     if kind == "predicates":
         frame = frame.select(*(c for c in ("id", "interface", "predicate") if c in frame.columns))
+    else:
+        _check_message_columns(path, frame)
     return frame.mapInArrow(_from_rows(row, schema, kind == "messages"), ddl)
+
+
+def _check_message_columns(path: str, frame: Any) -> None:
+    """Raise unless there is a column ``attributes`` of the neutral shape, or a column for each attribute."""
+    shape = "map<string,struct<s:string,i:bigint,f:double,b:boolean>>"
+    kinds = dict(frame.dtypes)
+    if "attributes" not in kinds:
+        if set(kinds) <= {"id"}:
+            raise AuditError(
+                f"{path}: has neither a column 'attributes' nor one for each attribute, only {list(kinds)}"
+            )
+    elif not kinds["attributes"].startswith("map<string,struct<"):
+        raise AuditError(f"{path}: column 'attributes' is {kinds['attributes']}; it must be {shape}")
 
 
 def check_errors(frame: Any, path: str, kind: str, tolerance: float) -> dict[str, Any]:

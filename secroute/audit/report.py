@@ -150,20 +150,27 @@ def _leakage(found: dict[str, Any], variant: str) -> str:
     variants = [name for name in known if any(r["variant"] == name for r in rows)]
     present = {r["measure"] for r in rows}
     names = [m for m, one in MEASURES.items() if one.in_summary and m in present]
-    text = (
+    return (
         "<h2>What a router learns</h2><p>0: no better than chance. 1: as much as plain text would show. –: plain text shows "
         "no more than chance here. Each row is a measure or an attack, by a router alone unless it says otherwise; columns "
         "are hardenings of the profile. The attacker knows which is used and adapts.</p>"
         + _heat(names, variants, table)
     )
+
+
+def _every_figure(found: dict[str, Any], variant: str) -> str:
+    rows = found.get("leakage", [])
+    if not rows:
+        return ""
     order = {name: at for at, name in enumerate(MEASURES)}
     mine = sorted(
         (r for r in rows if r["variant"] in (variant, WHOLE, LARGE)),
         key=lambda r: (order[r["measure"]], r["variant"] in (WHOLE, LARGE), r["attribute"]),
     )
+    first = [at == 0 or mine[at - 1]["measure"] != r["measure"] for at, r in enumerate(mine)]
     body = [
         (
-            _Html(f"{html.escape(MEASURES[r['measure']].words)}<br><small>{r['measure']}</small>"),
+            _Html(f"{html.escape(MEASURES[r['measure']].words)}<br><small>{r['measure']}</small>" if new else ""),
             r["attribute"] or (r["variant"] if r["variant"] in (WHOLE, LARGE) else "sample"),
             f"{r['value']:.4g}",
             f"{r['low']:.3g} – {r['high']:.3g}",
@@ -171,12 +178,11 @@ def _leakage(found: dict[str, Any], variant: str) -> str:
             f"{r['ceiling']:.3g}",
             f"{r['samples']:,}",
         )
-        for r in mine
+        for r, new in zip(mine, first, strict=True)
     ]
     head = ("measure", "of", "value", "95 % interval", "chance", "plain text", "samples")
     return (
-        text
-        + f"<h2>Every figure</h2><p>For the profile as it runs (hardening: {html.escape(variant)}). A policy limits how far a "
+        f"<h2>Every figure of leakage</h2><p>For the profile as it runs (hardening: {html.escape(variant)}). A policy limits how far a "
         "value may come from chance towards plain text, by the name in small print.</p>"
         + _table(head, body, (2, 3, 4, 5, 6))
     )
@@ -323,6 +329,7 @@ def render(
         _table(("predicate", "interface", "wanted", "unwanted", "rate"), costly, (2, 3, 4)),
         "<h2>Interfaces that receive most for nothing</h2>",
         _table(("interface", "wanted", "unwanted", "unwanted bytes"), busy, (1, 2, 3)),
+        _every_figure(found, variant),
         f"<h2>Input</h2><p>{found['messages']['records']:,} messages ({found['messages']['bad']} bad records), "
         f"{found['predicates']['records']:,} predicates ({found['predicates']['bad']} bad records).</p>",
     ]

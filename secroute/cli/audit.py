@@ -13,7 +13,26 @@ from typing import Any
 from secroute.errors import AuditError
 from secroute.output import emit_json, say
 
-ENGINES = "auto (planes of bits), or an engine of the routers': tree, scan, counting, reference"
+ENGINES = ("auto", "tree", "scan", "counting", "reference")
+ENGINES_HELP = "auto (planes of bits), or an engine of the routers'"
+
+
+def _count(text: str) -> int:
+    """An argument that counts something."""
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    """An argument that is a part of a whole."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"must be a share from 0 to below 1, not {text!r}")
+    return value
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         sub.set_defaults(run=_run, job=name)
     plan = commands.add_parser("plan", help="recommend parameters for a target, with the evidence")
     _corpus(plan)
-    plan.add_argument("--target-fpr", type=float, default=0.01)
-    plan.add_argument("--max-bits", type=int, default=1024)
+    plan.add_argument("--target-fpr", type=_share, default=0.01)
+    plan.add_argument("--max-bits", type=_count, default=1024)
     plan.set_defaults(run=_plan)
     again = commands.add_parser("report", help="verdict and report of a finished run again, under another policy")
     again.add_argument("--out", required=True, type=Path, help="the folder of the run")
@@ -40,25 +59,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     again.set_defaults(run=_report)
     flights = commands.add_parser("flights", help="write the flights of 2013 and predicates over them as files")
     flights.add_argument("--out", required=True, type=Path)
-    flights.add_argument("--messages", type=int, default=None, help="at most so many flights (default: all)")
-    flights.add_argument("--predicates", type=int, default=20_000)
-    flights.add_argument("--held-back", type=float, default=0.0, help="share of both that goes to files of its own")
+    flights.add_argument("--messages", type=_count, default=None, help="at most so many flights (default: all)")
+    flights.add_argument("--predicates", type=_count, default=20_000)
+    flights.add_argument("--held-back", type=_share, default=0.0, help="share of both that goes to files of its own")
     flights.add_argument("--seed", type=int, default=1)
     flights.set_defaults(run=_flights)
     made = commands.add_parser("generate", help="write a workload of the papers, of any size, as a corpus")
     made.add_argument("--workload", required=True, choices=("sigcomm", "tr", "icse"))
     made.add_argument("--out", required=True, type=Path, help="a new folder")
-    made.add_argument("--messages", type=int, default=100_000)
-    made.add_argument("--predicates", type=int, default=20_000)
-    made.add_argument("--interfaces", type=int, default=200)
+    made.add_argument("--messages", type=_count, default=100_000)
+    made.add_argument("--predicates", type=_count, default=20_000)
+    made.add_argument("--interfaces", type=_count, default=200)
     _spark(made)
     made.set_defaults(run=_generate)
     bench = commands.add_parser("bench", help="pair throughput beside the plain Spark SQL join")
-    bench.add_argument("--messages", type=int, default=50_000)
-    bench.add_argument("--predicates", type=int, default=200_000)
-    bench.add_argument("--sql-messages", type=int, default=5_000, help="messages of the SQL join, which takes long")
-    bench.add_argument("--exact-messages", type=int, default=20_000)
-    bench.add_argument("--engine", default="auto", help=ENGINES)
+    bench.add_argument("--messages", type=_count, default=50_000)
+    bench.add_argument("--predicates", type=_count, default=200_000)
+    bench.add_argument("--sql-messages", type=_count, default=5_000, help="messages of the SQL join, which takes long")
+    bench.add_argument("--exact-messages", type=_count, default=20_000)
+    bench.add_argument("--engine", default="auto", choices=ENGINES, help=ENGINES_HELP)
     bench.add_argument("--profile", help="schema or profile file (default: the flights' own)")
     bench.add_argument(
         "--narrow",
@@ -70,8 +89,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bench.set_defaults(run=_bench)
     theory = commands.add_parser("theory", help="the disjunction advantage: figures 5-7 of the routing report")
     theory.add_argument("--out", type=Path, required=True)
-    theory.add_argument("--sets", type=int, default=20, help="random sets of predicates for each point")
-    theory.add_argument("--predicates-max", type=int, default=10_000)
+    theory.add_argument("--sets", type=_count, default=20, help="random sets of predicates for each point")
+    theory.add_argument("--predicates-max", type=_count, default=10_000)
     _spark(theory)
     theory.set_defaults(run=_theory)
 
@@ -110,9 +129,9 @@ def _corpus(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--worker-key-file", help="path of a token key file that every worker has (clusters)")
     parser.add_argument("--policy", help="thresholds of the verdict (TOML)")
-    parser.add_argument("--tolerance", type=float, default=0.0, help="share of records that may be bad")
-    parser.add_argument("--block", type=int, default=200_000, help="predicates held by a worker at once")
-    parser.add_argument("--engine", default="auto", help=ENGINES)
+    parser.add_argument("--tolerance", type=_share, default=0.0, help="share of records that may be bad")
+    parser.add_argument("--block", type=_count, default=200_000, help="predicates held by a worker at once")
+    parser.add_argument("--engine", default="auto", choices=ENGINES, help=ENGINES_HELP)
     parser.add_argument("--no-sweep", action="store_true")
     _spark(parser)
 
@@ -127,6 +146,8 @@ def _open(args: argparse.Namespace) -> Any:
 
     if args.keyring and args.worker_key_file:
         raise AuditError("--keyring and --worker-key-file are two sources of keys; give one")
+    if args.epoch is not None and not args.keyring:
+        raise AuditError("--epoch chooses an epoch of a keyring; give --keyring, too")
     given = load_profile(args.profile) if args.profile else Profile.default()
     if args.worker_key_file:
         keys = load_token_keys(args.worker_key_file)
@@ -172,8 +193,8 @@ def _run(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     from secroute.audit import publish
 
-    if not 0 < args.target_fpr < 1:
-        raise AuditError(f"--target-fpr is a share between 0 and 1, not {args.target_fpr:g}")
+    if args.target_fpr == 0:
+        raise AuditError("--target-fpr must be above 0: no encoding is without false positives")
     started = time.monotonic()
     audit = _open(args)
     try:
@@ -206,8 +227,6 @@ def _generate(args: argparse.Namespace) -> int:
     from secroute.audit.session import open_session
     from secroute.audit.workloads import generate
 
-    if min(args.messages, args.predicates, args.interfaces) < 1:
-        raise AuditError("a corpus has at least one message, one predicate and one interface")
     spark = open_session(args.master, memory=args.memory)
     try:
         result = generate(spark, args.workload, args.out, args.messages, args.predicates, args.interfaces, args.seed)

@@ -13,15 +13,17 @@ from numba import njit
 
 from secroute.engine.simd import cycles, lowest_of
 from secroute.engine.sink import (
-    NO_INTERFACES,
     NO_TICKS,
-    OPEN_GATE,
-    Stamps,
+    Asked,
     admit,
+    ask_filters,
+    ask_interfaces,
     begin_batch,
     begin_message,
+    end_message,
+    leaf,
     put,
-    sort_answers,
+    run_batch,
 )
 from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
@@ -56,27 +58,23 @@ def postings_of(filters: Words) -> tuple[Ints, Dense, Sizes]:
     return starts, posted, sizes
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def count_matches(
-    starts: Ints, posted: Dense, sizes: Sizes, empty: Ints, owners: Dense, bits: Words, interfaces: Dense,
-    live: Counts, stamp: Stamps, gate: Gate, limit: int, ticks: Ints,
-) -> tuple[Ints, Ints]:  # fmt: skip
-    """Match a batch; ``owners`` is the interface of every row (for the short cuts), ``empty`` the rows without bits."""
+    starts: Ints, posted: Dense, sizes: Sizes, empty: Ints, counters: Sizes, bits: Words, first: int, asked: Asked,
+    offsets: Ints, out: Ints, ticks: Ints,
+) -> int:  # fmt: skip
+    """Match a batch; ``empty`` are the rows without bits."""
     count, words = bits.shape
-    offsets = np.zeros(count + 1, np.int64)
-    out = np.empty(count + 16, np.int64)
-    used = 0
-    counters = np.zeros(sizes.size, np.uint16)
-    begin_batch(stamp, gate)
-    for number in range(count):
+    begin_batch(asked)
+    for number in range(first, count):
         message = bits[number]
-        low, now, left = begin_message(message, number, stamp, gate, limit)
+        low, now, left = begin_message(message, number, asked)
+        used = offsets[number]
         counters[:] = 0
         for row in empty:
-            value = admit(row, live, interfaces, stamp, low, now) if left > 0 else -1
+            value = admit(row, row, asked, low, now) if left > 0 else -1
             if value >= 0:
-                out = put(out, used, value)
-                used += 1
+                used = put(out, used, value)
                 left -= 1
         for bit in range(words * 64):
             if left == 0:
@@ -85,23 +83,22 @@ def count_matches(
                 continue
             for at in range(starts[bit], starts[bit + 1]):
                 row = posted[at]
-                if stamp.size and not low <= stamp[owners[row]] <= now:
+                if asked.stamp.size and not low <= asked.stamp[asked.interfaces[row]] <= now:
                     continue
                 counters[row] += np.uint16(1)
                 if counters[row] != sizes[row]:
                     continue
-                value = admit(row, live, interfaces, stamp, low, now)
+                value = admit(row, row, asked, low, now)
                 if value >= 0:
-                    out = put(out, used, value)
-                    used += 1
+                    used = put(out, used, value)
                     left -= 1
                     if left == 0:
                         break
-        sort_answers(out, offsets[number], used)
-        offsets[number + 1] = used
+        if not end_message(number, used, offsets, out):
+            return number
         if ticks.size:
             ticks[number] = cycles()
-    return offsets, out[:used]
+    return count
 
 
 class CountingMatcher:
@@ -119,15 +116,12 @@ class CountingMatcher:
         return sum(array.nbytes for array in arrays)
 
     def filters(self, bits: Words, live: Counts, limit: int = NO_LIMIT, ticks: Ints = NO_TICKS) -> Csr:
-        none = np.zeros(0, np.int64)
-        return self._run(bits, NO_INTERFACES, live, none, OPEN_GATE, limit, ticks)
+        return self._run(bits, ask_filters(live, limit), ticks)
 
     def interfaces(self, bits: Words, live: Counts, gate: Gate, ticks: Ints = NO_TICKS) -> Csr:
-        stamp = np.zeros(self._interface_count, np.int64)
-        return self._run(bits, self._interfaces, live, stamp, gate, NO_LIMIT, ticks)
+        return self._run(bits, ask_interfaces(self._interfaces, self._interface_count, live, gate), ticks)
 
-    def _run(
-        self, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate, limit: int, ticks: Ints
-    ) -> Csr:
-        table = (self._starts, self._posted, self._sizes, self._empty, self._interfaces)
-        return Csr(*count_matches(*table, bits, interfaces, live, stamp, gate, limit, ticks))
+    def _run(self, bits: Words, asked: Asked, ticks: Ints) -> Csr:
+        counters = np.zeros(len(self._sizes), np.uint16)
+        table = (self._starts, self._posted, self._sizes, self._empty, counters)
+        return run_batch(count_matches, table, bits, asked, ticks)

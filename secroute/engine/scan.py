@@ -9,19 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from secroute.engine.simd import cycles, included8, lowest_bit
 from secroute.engine.sink import (
-    NO_INTERFACES,
     NO_TICKS,
-    OPEN_GATE,
-    Stamps,
+    Asked,
     admit,
+    ask_filters,
+    ask_interfaces,
     begin_batch,
     begin_message,
+    end_message,
+    leaf,
     put,
-    sort_answers,
+    run_batch,
 )
 from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
@@ -30,7 +31,7 @@ LANES = 8
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def _next_candidate(columns: Any, start: int, end: int, absent: np.uint64) -> int:
     """The first eight rows from ``start`` on of which one has no bit of ``absent`` in the first word, or ``end``.
 
@@ -41,22 +42,19 @@ def _next_candidate(columns: Any, start: int, end: int, absent: np.uint64) -> in
     return start
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def scan_columns(
-    columns: Any, rows: int, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate, limit: int,
-    ticks: Ints,
-) -> tuple[Ints, Ints]:  # fmt: skip
+    columns: Any, rows: int, bits: Words, first: int, asked: Asked, offsets: Ints, out: Ints, ticks: Ints
+) -> int:
     """Match a batch against ``columns`` (``uint64[W * padded]``, word after word; padding has all bits set)."""
     count, words = bits.shape
     padded = columns.size // words
     end = (rows + LANES - 1) // LANES * LANES
-    offsets = np.zeros(count + 1, np.int64)
-    out = np.empty(count + 16, np.int64)
-    used = 0
-    begin_batch(stamp, gate)
-    for number in range(count):
+    begin_batch(asked)
+    for number in range(first, count):
         message = bits[number]
-        low, now, left = begin_message(message, number, stamp, gate, limit)
+        low, now, left = begin_message(message, number, asked)
+        used = offsets[number]
         start = 0
         while left > 0:
             start = _next_candidate(columns, start, end, ~message[0])
@@ -67,31 +65,30 @@ def scan_columns(
             while hits and word < words:
                 hits &= included8(columns, word * padded + start, ~message[word])
                 word += 1
-            while hits:
+            while hits and left > 0:
                 row = start + lowest_bit(hits)
                 hits &= hits - np.uint32(1)
-                value = admit(row, live, interfaces, stamp, low, now) if row < rows else -1
-                if value >= 0 and left > 0:
-                    out = put(out, used, value)
-                    used += 1
+                value = admit(row, row, asked, low, now) if row < rows else -1
+                if value >= 0:
+                    used = put(out, used, value)
                     left -= 1
             start += LANES
-        sort_answers(out, offsets[number], used)
-        offsets[number + 1] = used
+        if not end_message(number, used, offsets, out):
+            return number
         if ticks.size:
             ticks[number] = cycles()
-    return offsets, out[:used]
+    return count
 
 
-@njit(nogil=True, cache=True)
-def _next_match(filters: Words, row: int, rows: int, absent: Any) -> int:
-    """The first row from ``row`` on that has no bit of ``absent``, or ``rows``."""
-    words = absent.size
-    first = absent[0]
+@leaf
+def _next_match(filters: Words, row: int, rows: int, message: Any) -> int:
+    """The first row from ``row`` on that has no bit which ``message`` lacks, or ``rows``."""
+    words = message.size
+    absent = ~message[0]
     while row < rows:
-        if filters[row, 0] & first == np.uint64(0):
+        if filters[row, 0] & absent == np.uint64(0):
             word = 1
-            while word < words and filters[row, word] & absent[word] == np.uint64(0):
+            while word < words and filters[row, word] & ~message[word] == np.uint64(0):
                 word += 1
             if word == words:
                 break
@@ -99,36 +96,31 @@ def _next_match(filters: Words, row: int, rows: int, absent: Any) -> int:
     return row
 
 
-@njit(nogil=True, cache=True)
+@leaf
 def scan_rows(
-    filters: Words, rows: int, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate, limit: int,
-    ticks: Ints,
-) -> tuple[Ints, Ints]:  # fmt: skip
+    filters: Words, rows: int, bits: Words, first: int, asked: Asked, offsets: Ints, out: Ints, ticks: Ints
+) -> int:
     """Match a batch against the first ``rows`` of ``filters`` (``uint64[n, W]``)."""
     count = len(bits)
-    offsets = np.zeros(count + 1, np.int64)
-    out = np.empty(count + 16, np.int64)
-    used = 0
-    begin_batch(stamp, gate)
-    for number in range(count):
-        absent = ~bits[number]
-        low, now, left = begin_message(bits[number], number, stamp, gate, limit)
+    begin_batch(asked)
+    for number in range(first, count):
+        low, now, left = begin_message(bits[number], number, asked)
+        used = offsets[number]
         row = 0
         while left > 0:
-            row = _next_match(filters, row, rows, absent)
+            row = _next_match(filters, row, rows, bits[number])
             if row == rows:
                 break
-            value = admit(row, live, interfaces, stamp, low, now)
+            value = admit(row, row, asked, low, now)
             if value >= 0:
-                out = put(out, used, value)
-                used += 1
+                used = put(out, used, value)
                 left -= 1
             row += 1
-        sort_answers(out, offsets[number], used)
-        offsets[number + 1] = used
+        if not end_message(number, used, offsets, out):
+            return number
         if ticks.size:
             ticks[number] = cycles()
-    return offsets, out[:used]
+    return count
 
 
 class ScanMatcher:
@@ -146,18 +138,16 @@ class ScanMatcher:
         return self._data.nbytes + self._interfaces.nbytes
 
     def filters(self, bits: Words, live: Counts, limit: int = NO_LIMIT, ticks: Ints = NO_TICKS) -> Csr:
-        none = np.zeros(0, np.int64)
-        return Csr(*self._kernel(self._data, self._rows, bits, NO_INTERFACES, live, none, OPEN_GATE, limit, ticks))
+        return run_batch(self._kernel, (self._data, self._rows), bits, ask_filters(live, limit), ticks)
 
     def interfaces(self, bits: Words, live: Counts, gate: Gate, ticks: Ints = NO_TICKS) -> Csr:
-        stamp = np.zeros(self._interface_count, np.int64)
-        return Csr(*self._kernel(self._data, self._rows, bits, self._interfaces, live, stamp, gate, NO_LIMIT, ticks))
+        asked = ask_interfaces(self._interfaces, self._interface_count, live, gate)
+        return run_batch(self._kernel, (self._data, self._rows), bits, asked, ticks)
 
 
 def match_columns(columns: Any, rows: int, bits: Words, live: Counts) -> Csr:
     """Rows of columnar filters (the first ``rows``) that match each message."""
-    none = np.zeros(0, np.int64)
-    return Csr(*scan_columns(columns, rows, bits, NO_INTERFACES, live, none, OPEN_GATE, NO_LIMIT, NO_TICKS))
+    return run_batch(scan_columns, (columns, rows), bits, ask_filters(live, NO_LIMIT), NO_TICKS)
 
 
 def _columns(filters: Words) -> Any:

@@ -64,6 +64,67 @@ def included16(typing_context: Any, array: Any, offset: Any, absent: Any) -> Any
 
 
 @_vector
+def has_four(typing_context: Any, positions: Any, offset: Any, present: Any) -> Any:
+    """``present`` (bytes 0 or 1) at the four 16-bit ``positions[offset:offset + 4]``, AND of all; one load for four."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], args[0], args[1])
+        four = builder.load(builder.bitcast(pointer, _I64.as_pointer()), align=2)
+        result = ir.Constant(_I8, 1)
+        for place in range(4):
+            moved = builder.lshr(four, ir.Constant(_I64, 16 * place))
+            position = builder.and_(moved, ir.Constant(_I64, 0xFFFF))
+            byte = builder.load(_address(context, builder, signature.args[2], args[2], position))
+            result = builder.and_(result, byte)
+        return result
+
+    return types.uint8(positions, types.int64, present), generate
+
+
+def _count_from(builder: Any, base: Any) -> Any:
+    """``base``, ``base + 1``, ... in eight lanes."""
+    lanes = _splat(builder, builder.trunc(base, _I32), 8)
+    return builder.add(lanes, ir.Constant(ir.VectorType(_I32, 8), list(range(8))))
+
+
+def _store_eight(context: Any, builder: Any, array_type: Any, array: Any, offset: Any, lanes: Any) -> None:
+    pointer = _address(context, builder, array_type, array, offset)
+    builder.store(lanes, builder.bitcast(pointer, lanes.type.as_pointer()), align=4)
+
+
+@_vector
+def put_run(typing_context: Any, out: Any, used: Any, base: Any) -> Any:
+    """``out[used:used + 8] = base + 0..7``, 32-bit; ``used + 8`` is in bounds."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _store_eight(context, builder, signature.args[0], args[0], args[1], _count_from(builder, args[2]))
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.int64), generate
+
+
+@_vector
+def put_places(typing_context: Any, out: Any, used: Any, base: Any, hits: Any) -> Any:
+    """Append ``base + i`` for every bit i < 8 of ``hits`` without a branch; the new ``used``.
+
+    Eight lanes are written whatever ``hits`` says: ``used + 8`` is in bounds.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(_I32, 8)
+        flags = ir.VectorType(ir.IntType(1), 8)
+        chosen = builder.bitcast(builder.trunc(args[3], _I8), flags)
+        kind = ir.FunctionType(vector, [vector, flags, vector])
+        compress = _declare(builder.module, kind, "llvm.experimental.vector.compress.v8i32")
+        undefined = ir.Constant(vector, ir.Undefined)
+        packed = builder.call(compress, [_count_from(builder, args[2]), chosen, undefined])
+        _store_eight(context, builder, signature.args[0], args[0], args[1], packed)
+        return builder.add(args[1], builder.zext(builder.ctpop(args[3]), _I64))
+
+    return types.int64(out, types.int64, types.int64, types.uint32), generate
+
+
+@_vector
 def prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
     """Ask for the cache line of ``array[offset]`` before it is needed."""
 

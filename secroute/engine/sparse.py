@@ -14,17 +14,19 @@ import numpy.typing as npt
 from numba import njit
 
 from secroute.engine.grouping import gather, group_filters
-from secroute.engine.simd import cycles, lowest_of
+from secroute.engine.simd import cycles, has_four, lowest_of
 from secroute.engine.sink import (
-    NO_INTERFACES,
     NO_TICKS,
-    OPEN_GATE,
-    Stamps,
+    Asked,
     admit,
+    ask_filters,
+    ask_interfaces,
     begin_batch,
     begin_message,
+    end_message,
+    leaf,
     put,
-    sort_answers,
+    run_batch,
 )
 from secroute.engine.types import NO_LIMIT, Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
@@ -55,7 +57,16 @@ class Level(NamedTuple):
         return sum(int(array.nbytes) for array in self[:])
 
 
-@njit(nogil=True, cache=True)
+class Scratch(NamedTuple):
+    """Room for one message."""
+
+    present: Any
+    root: Dense
+    clusters: Dense
+    groups: Dense
+
+
+@leaf
 def _spread(message: Any, present: Any) -> None:
     """One byte for every bit of the message; the byte after the last one stays 1."""
     for word in range(message.size):
@@ -66,94 +77,80 @@ def _spread(message: Any, present: Any) -> None:
     present[message.size * 64] = 1
 
 
-@njit(nogil=True, cache=True)
-def _next_pass(at_hand: Positions, ends: Dense, rest: Positions, entry: Any, stop: Any, present: Any) -> Any:
+@leaf
+def _next_pass(level: Level, entry: int, stop: int, present: Any) -> int:
     """The first entry from ``entry`` on whose positions the message has, or ``stop``.
 
     The four at hand are tested without a branch between them, in a loop with little else in it.
     """
     while entry < stop:
-        at = entry * _AT_HAND
-        if present[at_hand[at]] & present[at_hand[at + 1]] & present[at_hand[at + 2]] & present[at_hand[at + 3]]:
-            more = ends[entry]
-            while more < ends[entry + 1] and present[rest[more]]:
+        if has_four(level.at_hand, entry * _AT_HAND, present):
+            more = np.int64(level.ends[entry])
+            end = np.int64(level.ends[entry + 1])
+            while more < end and present[level.rest[more]]:
                 more += 1
-            if more == ends[entry + 1]:
+            if more == end:
                 break
         entry += 1
     return entry
 
 
-@njit(nogil=True, cache=True)
-def descend_sparse(
-    top: Level, middle: Level, bottom: Level, bits: Words, interfaces: Dense, live: Counts, stamp: Stamps, gate: Gate,
-    limit: int, ticks: Ints,
-) -> tuple[Ints, Ints]:  # fmt: skip
-    """Match a batch, message by message."""
-    count, words = bits.shape
-    offsets = np.zeros(count + 1, np.int64)
-    out = np.empty(count + 16, np.int64)
-    used = 0
-    present = np.zeros(words * 64 + 1, np.uint8)
-    clusters = np.empty(top.ids.size, np.int32)
-    groups = np.empty(middle.ids.size, np.int32)
-    parent = np.zeros(1, np.int32)
-    begin_batch(stamp, gate)
-    for number in range(count):
-        low, now, left = begin_message(bits[number], number, stamp, gate, limit)
-        if left > 0:
-            _spread(bits[number], present)
-            found = _passing(top.starts, top.ids, top.at_hand, top.ends, top.rest, parent, 1, present, clusters)
-            found = _passing(
-                middle.starts, middle.ids, middle.at_hand, middle.ends, middle.rest, clusters, found, present, groups
-            )
-            out, used = _emit(
-                bottom.starts, bottom.ids, bottom.at_hand, bottom.ends, bottom.rest, groups[:found], present, live,
-                interfaces, stamp, low, now, left, out, used,
-            )  # fmt: skip
-        sort_answers(out, offsets[number], used)
-        offsets[number + 1] = used
-        if ticks.size:
-            ticks[number] = cycles()
-    return offsets, out[:used]
-
-
-@njit(nogil=True, cache=True)
-def _passing(
-    starts: Dense, ids: Dense, at_hand: Positions, ends: Dense, rest: Positions, parents: Dense, count: int,
-    present: Any, out: Dense,
-) -> int:  # fmt: skip
+@leaf
+def _passing(level: Level, parents: Dense, count: int, present: Any, out: Dense) -> int:
     """Write what the passing entries of ``parents`` are to ``out``; how many there are."""
     used = 0
-    for parent in parents[:count]:
-        stop = np.int64(starts[parent + 1])
-        entry = _next_pass(at_hand, ends, rest, np.int64(starts[parent]), stop, present)
+    for index in range(count):
+        stop = np.int64(level.starts[parents[index] + 1])
+        entry = _next_pass(level, np.int64(level.starts[parents[index]]), stop, present)
         while entry < stop:
-            out[used] = ids[entry]
+            out[used] = level.ids[entry]
             used += 1
-            entry = _next_pass(at_hand, ends, rest, entry + 1, stop, present)
+            entry = _next_pass(level, entry + 1, stop, present)
     return used
 
 
-@njit(nogil=True, cache=True)
-def _emit(
-    starts: Dense, ids: Dense, at_hand: Positions, ends: Dense, rest: Positions, groups: Dense, present: Any,
-    live: Counts, interfaces: Dense, stamp: Stamps, low: int, now: int, left: int, out: Ints, used: int,
-) -> tuple[Ints, int]:  # fmt: skip
-    """Append the answers of the passing rows of ``groups``, at most ``left`` of them."""
-    for group in groups:
+@leaf
+def descend_sparse(
+    top: Level, middle: Level, bottom: Level, scratch: Scratch, bits: Words, first: int, asked: Asked, offsets: Ints,
+    out: Ints, ticks: Ints,
+) -> int:  # fmt: skip
+    """Match a batch from message ``first`` on, message by message."""
+    present, clusters, groups = scratch.present, scratch.clusters, scratch.groups
+    begin_batch(asked)
+    for number in range(first, len(bits)):
+        low, now, left = begin_message(bits[number], number, asked)
+        used = offsets[number]
+        if left > 0:
+            _spread(bits[number], present)
+            found = _passing(top, scratch.root, 1, present, clusters)
+            found = _passing(middle, clusters, found, present, groups)
+            used = _write(bottom, groups, found, present, asked, low, now, left, out, used)
+        if not end_message(number, used, offsets, out):
+            return number
+        if ticks.size:
+            ticks[number] = cycles()
+    return len(bits)
+
+
+@leaf
+def _write(
+    level: Level, groups: Dense, count: int, present: Any, asked: Asked, low: int, now: int, left: int, out: Ints,
+    used: int,
+) -> int:  # fmt: skip
+    """Write what the passing rows of ``groups`` answer, at most ``left`` of them; the number of answers."""
+    for index in range(count):
+        stop = np.int64(level.starts[groups[index] + 1])
+        entry = _next_pass(level, np.int64(level.starts[groups[index]]), stop, present)
+        while entry < stop and left > 0:
+            row = level.ids[entry]
+            value = admit(row, row, asked, low, now)
+            if value >= 0:
+                used = put(out, used, value)
+                left -= 1
+            entry = _next_pass(level, entry + 1, stop, present)
         if left <= 0:
             break
-        stop = np.int64(starts[group + 1])
-        entry = _next_pass(at_hand, ends, rest, np.int64(starts[group]), stop, present)
-        while entry < stop and left > 0:
-            value = admit(ids[entry], live, interfaces, stamp, low, now)
-            if value >= 0:
-                out = put(out, used, value)
-                used += 1
-                left -= 1
-            entry = _next_pass(at_hand, ends, rest, entry + 1, stop, present)
-    return out, used
+    return used
 
 
 class SparseTreeMatcher:
@@ -176,12 +173,17 @@ class SparseTreeMatcher:
         return sum(level.nbytes for level in self._levels) + int(self._interfaces.nbytes)
 
     def filters(self, bits: Words, live: Counts, limit: int = NO_LIMIT, ticks: Ints = NO_TICKS) -> Csr:
-        none = np.zeros(0, np.int64)
-        return Csr(*descend_sparse(*self._levels, bits, NO_INTERFACES, live, none, OPEN_GATE, limit, ticks))
+        return self._run(bits, ask_filters(live, limit), ticks)
 
     def interfaces(self, bits: Words, live: Counts, gate: Gate, ticks: Ints = NO_TICKS) -> Csr:
-        stamp = np.zeros(self._interface_count, np.int64)
-        return Csr(*descend_sparse(*self._levels, bits, self._interfaces, live, stamp, gate, NO_LIMIT, ticks))
+        return self._run(bits, ask_interfaces(self._interfaces, self._interface_count, live, gate), ticks)
+
+    def _run(self, bits: Words, asked: Asked, ticks: Ints) -> Csr:
+        top, middle, _ = self._levels
+        present = np.zeros(bits.shape[1] * 64 + 1, np.uint8)
+        lists = np.empty(top.ids.size + 1, np.int32), np.empty(middle.ids.size + 1, np.int32)
+        scratch = Scratch(present, np.zeros(1, np.int32), *lists)
+        return run_batch(descend_sparse, (*self._levels, scratch), bits, asked, ticks)
 
 
 @njit(nogil=True, cache=True)

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from secroute.audit import corpus, flights, leakage, publish
@@ -153,7 +155,7 @@ def test_bad_records_are_counted_shown_and_bounded(spark, tmp_path):
     path = tmp_path / "messages.jsonl"
     path.write_text('{"id": "a", "attributes": {"x": 1}}\nnot json\n{"id": "b"}\n', encoding="utf-8")
     frame = corpus.read(spark, str(path), "messages").cache()
-    with pytest.raises(AuditError, match=r"2 of 3 messages do not parse.*not JSON"):
+    with pytest.raises(AuditError, match=r"2 of 3 messages do not parse.*not JSON.*the line begins 'not json'.*'b'"):
         corpus.check_errors(frame, str(path), "messages", 0.1)
     assert corpus.check_errors(frame, str(path), "messages", 0.7)["bad"] == 2
 
@@ -168,6 +170,11 @@ def test_missing_columns_and_files_are_named(spark, files, tmp_path):
         corpus.read(spark, str(files / "messages.parquet"), "predicates")
     with pytest.raises(AuditError, match="no such file"):
         corpus.read(spark, str(tmp_path / "none.jsonl"), "messages")
+    path = str(tmp_path / "messages.parquet")
+    for columns, said in (({"id": ["a"]}, "neither"), ({"id": ["a"], "attributes": ["x"]}, "is string; it must be")):
+        pq.write_table(pa.table(columns), path)
+        with pytest.raises(AuditError, match=said):
+            corpus.read(spark, path, "messages")
 
 
 def test_another_runs_folder_is_refused(tmp_path):
