@@ -72,10 +72,12 @@ def claim(root: Path, identity: dict[str, Any]) -> Folders:
         if mark.read_text(encoding="utf-8") != text:
             raise AuditError(f"{root}: holds another run (see its {_IDENTITY}); choose another folder or remove it")
         return Folders(root)
-    if root.exists() and any(root.iterdir()):
+    if root.exists() and any(path.name != "run.part" for path in root.iterdir()):
         raise AuditError(f"{root}: is not empty and holds no run of an audit; choose another folder")
     root.mkdir(parents=True, exist_ok=True)
-    mark.write_text(text, encoding="utf-8")
+    part = mark.with_suffix(".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(mark)
     return Folders(root)
 
 
@@ -94,6 +96,8 @@ def digest_inputs(*paths: str) -> str:
     """A digest of the input files' bytes (of local ones), so that a figure names the corpus it came from."""
     state = hashlib.blake2b(digest_size=16)
     for path in paths:
+        if "://" not in path and not Path(path).exists():
+            raise AuditError(f"{path}: there is no such file or folder")
         files = sorted(Path(path).rglob("*")) if Path(path).is_dir() else [Path(path)]
         for file in (f for f in files if f.is_file() and not f.name.startswith(("_", "."))):
             with file.open("rb") as data:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -95,11 +96,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     theory.set_defaults(run=_theory)
 
 
+def _stop(*_: object) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
 def _clear_errors(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """A job that Spark gives up is said in a line, as any other error; its pages of frames help nobody."""
+    """A job that Spark gives up is said in a line, as any other error; its pages of frames help nobody.
+
+    A job that is told to stop ends by an exception, so that the workers' key file goes with it.
+    """
 
     @functools.wraps(command)
     def run(args: argparse.Namespace) -> int:
+        before = signal.signal(signal.SIGTERM, _stop)
         try:
             return command(args)
         except Exception as error:
@@ -107,6 +116,8 @@ def _clear_errors(command: Callable[[argparse.Namespace], int]) -> Callable[[arg
                 raise
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise AuditError(f"a Spark job failed: {(lines or [type(error).__name__])[-1][:500]}") from None
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
     return run
 

@@ -73,6 +73,21 @@ def test_the_key_file_is_private_and_goes_away(audit):
     assert not Path(path).parent.exists()
 
 
+def test_the_key_file_of_a_killed_run_goes_with_the_next(audit, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed, young = tmp_path / "secroute-audit-keys-killed", tmp_path / "secroute-audit-keys-young"
+    with worker_key_file(audit.keys) as path:
+        for folder in (killed, young):
+            folder.mkdir()
+            (folder / "tokens.key").write_bytes(b"left behind")
+        for folder in (killed, Path(path).parent):
+            os.utime(folder, (0, 0))
+        with worker_key_file(audit.keys):
+            assert not killed.exists()
+            assert young.exists()
+            assert Path(path).exists()  # old, but its run is alive
+
+
 def test_an_epoch_that_the_keyring_lacks_is_named(ring, tmp_path):
     assert isinstance(
         run_keys(flights.profile(), str(tmp_path / "owner.key"), ring.timeline.epochs[0].number), TokenKeys
