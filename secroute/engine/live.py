@@ -25,7 +25,9 @@ from secroute.engine.types import Allowed, Csr, Ints, check_filters, check_inter
 from secroute.errors import EngineError
 from secroute.opaque import Words
 
-BUFFER_ROWS = 4_096
+_BUFFER_ROWS = (2_048, 16_384)  # few buffers keep a forward short while a merge runs
+_BUFFER_WORDS = 1 << 17
+_TOMBSTONES_MIN = 1_024
 _BULK_ROWS = 1_024  # from here on one `add` becomes a segment of its own at once
 _SAMPLE_MESSAGES = 1_024
 _SAMPLE_EVERY = 64  # batches
@@ -68,10 +70,13 @@ class LiveTable:
 
     def __init__(
         self, words: int, *, engine: str = "auto", rounds: int | None = None, match_all: bool = False,
-        buffer_rows: int = BUFFER_ROWS,
+        buffer_rows: int | None = None,
     ) -> None:  # fmt: skip
         if not isinstance(words, int) or not 1 <= words <= limits.WORDS_MAX:
             raise EngineError(f"a table is 1..{limits.WORDS_MAX} words wide, not {words!r}")
+        if buffer_rows is None:
+            least, most = _BUFFER_ROWS
+            buffer_rows = min(max(_BUFFER_WORDS // words // 8 * 8, least), most)
         if buffer_rows < 8 or buffer_rows % 8:
             raise EngineError(f"buffer_rows must be a positive multiple of 8, not {buffer_rows}")
         self.words = words
@@ -362,7 +367,7 @@ def choose_merge(idle: list[Part]) -> tuple[Part, ...]:
     if not claimed:
         for segment in segments:
             dead = int(np.count_nonzero(segment.counts[: len(segment)] == 0))
-            if 4 * dead > len(segment) and dead > BUFFER_ROWS // 4:
+            if 4 * dead > len(segment) and dead > _TOMBSTONES_MIN:
                 return (segment,)
     return tuple(claimed)
 

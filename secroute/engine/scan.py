@@ -77,7 +77,7 @@ def scan_columns(
             return number
         if ticks.size:
             ticks[number] = cycles()
-    return count
+    return len(bits)
 
 
 @leaf
@@ -120,7 +120,7 @@ def scan_rows(
             return number
         if ticks.size:
             ticks[number] = cycles()
-    return count
+    return len(bits)
 
 
 class ScanMatcher:

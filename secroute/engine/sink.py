@@ -20,7 +20,8 @@ from numba import njit
 from secroute.engine.types import Counts, Csr, Dense, Gate, Ints
 from secroute.opaque import Words
 
-leaf: Any = njit(nogil=True, cache=True, _nrt=False)
+_njit: Any = njit  # typed so, it takes an option that is not in its signature
+leaf: Any = _njit(nogil=True, cache=True, _nrt=False)
 """Compile what neither makes nor keeps arrays, without counting references to them. Those counters are atomic: kernels
 that pass arrays to small functions spent half of their time on them."""
 

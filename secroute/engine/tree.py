@@ -36,7 +36,7 @@ _AHEAD = 8  # blocks; how early one is asked for
 _FEW_INTERFACES = 64  # a bit each
 _ONE = np.uint64(1)
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
-_CLUSTER_GROUPS = (16, 64)  # about as few and as many groups to a cluster
+_CLUSTER_GROUPS = (16, 24)  # about as few and as many groups to a cluster
 
 
 class Level(NamedTuple):
@@ -66,9 +66,9 @@ def _below(starts: Dense, places: Dense, count: int, blocks: Dense) -> int:
     """Write the blocks below ``places`` to ``blocks``; how many there are."""
     used = 0
     for index in range(count):
-        begin = np.int64(starts[places[index]])
+        begin, end = starts[places[index]], starts[places[index] + 1]
         put_run(blocks, used, begin)
-        used += np.int64(starts[places[index] + 1]) - begin
+        used += end - begin
     return used
 
 
@@ -135,7 +135,7 @@ def descend(
             return number
         if ticks.size:
             ticks[number] = cycles()
-    return count
+    return len(bits)
 
 
 @leaf
