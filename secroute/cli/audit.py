@@ -114,6 +114,11 @@ def _clear_errors(command: Callable[[argparse.Namespace], int]) -> Callable[[arg
         except Exception as error:
             if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
                 raise
+            stopped: BaseException | None = error
+            while stopped is not None and not isinstance(stopped, SystemExit | KeyboardInterrupt):
+                stopped = stopped.__context__
+            if stopped is not None:  # in the middle of a call to Spark, whose session then cannot be closed in order
+                raise stopped from None
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise AuditError(f"a Spark job failed: {(lines or [type(error).__name__])[-1][:500]}") from None
         finally:
