@@ -130,7 +130,8 @@ def test_filters_that_drop_bits_have_no_parts_to_predict_from(make, tmp_path):
 
 def test_a_report_is_made_again_under_another_policy_without_spark(audit, tmp_path):
     first = (audit.folders.root / "report.html").read_text(encoding="utf-8")
-    strict = publish.write_report(audit.folders.root, {**DEFAULT_POLICY, "fpr_max": 0.0})
+    # No limits on attacks: the run's key is thrown away, and under some keys one of them succeeds on so few flights.
+    strict = publish.write_report(audit.folders.root, {**DEFAULT_POLICY, "fpr_max": 0.0, "advantage_max": {}})
     assert strict["verdict"] == "fail"
     assert strict["violated"] == ["fpr_high"]
     publish.write_report(audit.folders.root, DEFAULT_POLICY)
