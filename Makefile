@@ -26,6 +26,14 @@ bench: setup-java ## every benchmark, one JSON object each
 	.venv/bin/secroute bench encode
 	.venv/bin/secroute bench match --generate zipf --count 1000000 --bits 192
 	.venv/bin/secroute bench match --generate uniform --count 1000000 --bits 192
+	.venv/bin/secroute bench match --generate paper --count 1000000 --bits 2048
+	.venv/bin/secroute bench match --generate zipf --count 1000000 --bits 192 --live
+	.venv/bin/secroute bench exact --generate sigcomm --constraints 5000000 --interfaces 20
+	.venv/bin/secroute bench exact --generate sigcomm --constraints 5000000 --interfaces 20 --one-filter-per-interface
+	.venv/bin/secroute bench exact --generate icse --queries 100000 --density 0.077 --engine bdd --semantics strict
+	.venv/bin/secroute bench router
+	.venv/bin/secroute sim --topology powerlaw:200 --scheme all --receivers 2000 --messages 1000 --seed 7
+	.venv/bin/secroute audit bench
 
 proto: setup ## regenerate the protobuf code
 	.venv/bin/python -m secroute.wire.generate

@@ -158,7 +158,7 @@ def _figures(
     found = runner(table, mode, threads)(messages[:_PILOT_MESSAGES])
     seconds, found = best_of(runner(table, mode, threads), messages)
     rate = len(messages) / seconds
-    return {
+    figures = {
         "messages_per_s": round(rate, 1),
         "us_per_message": round(1e6 / rate, 3),
         "p99_us": round(float(np.percentile(message_times_us(table, messages, mode), 99)), 3),
@@ -166,6 +166,9 @@ def _figures(
         "scan_messages_per_s": round(scan[mode], 1),
         "speedup_over_scan": round(rate / scan[mode], 2),
     }
+    if threads > 1:
+        figures["speedup_over_one_thread"] = round(best_of(runner(table, mode, 1), messages)[0] / seconds, 2)
+    return figures
 
 
 def best_of(run_batch: Run, messages: Words, passes: int = _PASSES) -> tuple[float, Csr]:

@@ -13,6 +13,7 @@ from secroute.opaque import Words
 
 ENGINES = ("auto", "reference", "scan", "scan-rows", "counting", "tree")
 ROUNDS_DEFAULT = 10  # the paper's choice
+_ROUNDS_INTERFACES = 1_024
 _WIDE_WORDS = 8  # wider and sparse: the tree keeps positions instead of words
 _SPARSE_BITS = 96  # set bits of a filter
 _SHAPE_ROWS = 1_024
@@ -38,9 +39,9 @@ def choose_engine(rows: int) -> str:
     return "scan" if rows < _SMALL_TABLE else "tree"
 
 
-def choose_rounds(engine: str, interface_count: int) -> int:
-    """Rounds when none were asked for. Excluding very many interfaces one by one pays only before counting."""
-    return ROUNDS_DEFAULT if engine == "counting" or interface_count <= 1_024 else 0
+def choose_rounds(interface_count: int) -> int:
+    """Rounds when none were asked for. Excluding very many interfaces one by one costs more than it saves."""
+    return ROUNDS_DEFAULT if interface_count <= _ROUNDS_INTERFACES else 0
 
 
 def make_matcher(engine: str, filters: Words, interfaces: Dense, count: int, messages: Words | None) -> Matcher:

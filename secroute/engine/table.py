@@ -84,7 +84,7 @@ class ForwardingTable:
         if engine == "auto":
             engine = choose_engine(len(filters))
         if rounds is None:
-            rounds = choose_rounds(engine, len(ids))
+            rounds = choose_rounds(len(ids))
         masks = determinants(filters, owners, len(ids)) if rounds else np.zeros((0, filters.shape[1]), np.uint64)
         matcher = make_matcher(engine, filters, owners, len(ids), messages)
         return cls(filters.shape[1], engine, matcher, ids, selectivity(masks, rounds), copies, len(filters))
