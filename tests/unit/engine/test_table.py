@@ -152,3 +152,30 @@ def test_without_a_compiler_only_the_reference_works(monkeypatch: pytest.MonkeyP
 
 def test_warming_up_reports_its_time() -> None:
     assert 0 < warm_up() < 120
+
+
+@pytest.mark.parametrize("interfaces", [1, 64, 65, 3_000])
+@pytest.mark.parametrize("words", [3, 9])
+@pytest.mark.parametrize("engine", ["scan", "scan-rows", "counting", "tree"])
+def test_a_message_with_every_bit_matches_every_filter_once(engine: str, words: int, interfaces: int) -> None:
+    """Padding has all bits set too, and the answers are many more than an answer array begins with."""
+    filters = sparse_rows(3_001, words)
+    owners = np.arange(len(filters)) % interfaces
+    table = ForwardingTable.build(filters, owners, engine=engine)
+    full = np.full((5, words), 2**64 - 1, np.uint64)
+    copies = [table.match_filters(full).row(number).tolist() for number in range(5)]
+    assert copies == [list(range(len(filters)))] * 5
+    for allowed, expected in ((None, list(range(interfaces))), ([0], [0])):
+        found = table.forward(full, allowed)
+        assert [found.row(number).tolist() for number in range(5)] == [expected] * 5
+
+
+def sparse_rows(count: int, words: int) -> Words:
+    """Distinct filters of few bits, so that wide ones are kept by positions."""
+    rng = np.random.default_rng(words)
+    filters = np.zeros((count, words), np.uint64)
+    filters[:, 0] = np.arange(1, count + 1)
+    for _ in range(3):
+        bits = rng.integers(64, words * 64, count)
+        filters[np.arange(count), bits >> 6] |= np.uint64(1) << (bits & 63).astype(np.uint64)
+    return filters
