@@ -72,7 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        sys.stderr.write(f"secroute: {error}\n")
+        what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        sys.stderr.write(f"secroute: {what}\n")
         return 2
     except KeyboardInterrupt:
         return 130
