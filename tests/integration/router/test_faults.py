@@ -53,7 +53,7 @@ class RawBytes:
 
 
 @asynccontextmanager
-async def bystanders(target: str) -> AsyncIterator[None]:
+async def bystanders(target: str, mode: frames.Mode = frames.Mode.AT_LEAST_ONCE) -> AsyncIterator[None]:
     """A publisher and a subscriber that must not notice anything of what happens inside."""
     async with RawClient(target) as reader, RawClient(target) as writer:
         await reader.hello()
@@ -64,7 +64,7 @@ async def bystanders(target: str) -> AsyncIterator[None]:
         async def chat() -> int:
             rounds = 0
             while not over.is_set() or rounds < 3:
-                result = await writer.publish(message_batch([9]))
+                result = await writer.publish(message_batch([9]), mode)
                 assert result.problem is None
                 assert await reader.values(1, timeout_s=5) == [9]
                 rounds += 1
@@ -289,7 +289,9 @@ def test_a_full_disk_under_a_spill_is_a_gap(make_router: MakeRouter) -> None:
     router = make_router(text).start()
 
     async def scenario() -> None:
-        async with bystanders(router.target), RawClient(router.target) as slow, RawClient(router.target) as pub:
+        # Nothing can be committed to a full disk: whoever asks for that would be refused, and rightly.
+        others = bystanders(router.target, BEST)
+        async with others, RawClient(router.target) as slow, RawClient(router.target) as pub:
             await slow.hello(credit=frames.Credit(0, 0, 0))
             await pub.hello()
             await slow.subscribe(1, filters_for([1]))
