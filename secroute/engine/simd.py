@@ -36,31 +36,19 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, offset: An
     return builder.gep(data, [offset])
 
 
-def _lanes_clear(lanes: int, width: int) -> Any:
-    """Code that loads ``lanes`` words from ``array[offset]``; bit i of its result: lane i has no bit of ``absent``."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = ir.IntType(width)
-        vector = ir.VectorType(word, lanes)
-        pointer = _address(context, builder, signature.args[0], args[0], args[1])
-        words = builder.load(builder.bitcast(pointer, vector.as_pointer()), align=width // 8)
-        missing = builder.and_(words, _splat(builder, args[2], lanes))
-        clear = builder.icmp_unsigned("==", missing, ir.Constant(vector, [0] * lanes))
-        return builder.zext(builder.bitcast(clear, ir.IntType(lanes)), _I32)
-
-    return generate
-
-
 @_vector
 def included8(typing_context: Any, array: Any, offset: Any, absent: Any) -> Any:
     """Bit i: ``array[offset + i] & absent == 0`` for i < 8, 64-bit words. ``offset + 8`` is in bounds."""
-    return types.uint32(array, types.int64, types.uint64), _lanes_clear(8, 64)
 
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(_I64, 8)
+        pointer = _address(context, builder, signature.args[0], args[0], args[1])
+        words = builder.load(builder.bitcast(pointer, vector.as_pointer()), align=8)
+        missing = builder.and_(words, _splat(builder, args[2], 8))
+        clear = builder.icmp_unsigned("==", missing, ir.Constant(vector, [0] * 8))
+        return builder.zext(builder.bitcast(clear, _I8), _I32)
 
-@_vector
-def included16(typing_context: Any, array: Any, offset: Any, absent: Any) -> Any:
-    """Bit i: ``array[offset + i] & absent == 0`` for i < 16, 32-bit words. ``offset + 16`` is in bounds."""
-    return types.uint32(array, types.int64, types.uint32), _lanes_clear(16, 32)
+    return types.uint32(array, types.int64, types.uint64), generate
 
 
 @_vector
@@ -147,16 +135,6 @@ def lowest_bit(typing_context: Any, mask: Any) -> Any:
         return builder.zext(builder.cttz(args[0], ir.Constant(ir.IntType(1), 1)), _I64)
 
     return types.int64(types.uint32), generate
-
-
-@_vector
-def count_ones(typing_context: Any, word: Any) -> Any:
-    """Number of set bits of a 64-bit word."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.int64(types.uint64), generate
 
 
 @_vector
