@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 from collections.abc import AsyncIterator, Callable
 
 from secroute.errors import DrainingError, ForbiddenError, SecrouteError, StoreError
@@ -73,8 +72,7 @@ class Connection:
 
     async def broke(self, error: Exception) -> None:
         """Our own fault: say so in the log and to the client, and end the session, so that nothing is half done."""
-        where = "".join(traceback.format_tb(error.__traceback__)[-3:])
-        self._node.log.error("internal", owner=self._owner, reason=type(error).__name__, where=where)
+        self._node.log.fault(error, owner=self._owner)
         await self._end(Problem("internal", "the router failed at this; its log says where", True))
 
     async def hello_expired(self) -> None:

@@ -6,21 +6,22 @@ Neighbours are admitted by the name of their certificate, which must be configur
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import random
 import time
 from collections.abc import Iterable
 from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from secroute import limits
-from secroute.errors import ForbiddenError, InputError, SecrouteError
+from secroute.errors import ForbiddenError, InputError, SecrouteError, WireError
 from secroute.opaque import EncodedFilters
 from secroute.router.config import Neighbour
 from secroute.router.jobs import Job
 from secroute.router.links import Links
-from secroute.router.links_peer import HANDSHAKE_S, LinkEndedError, Peer, Write
+from secroute.router.links_peer import HANDSHAKE_S, LinkEndedError, Peer, Read, Write
 from secroute.router.node import OPEN_BYTES_MAX, Node
 from secroute.wire._generated import overlay_pb2 as pb
 from secroute.wire._generated import overlay_pb2_grpc
@@ -29,6 +30,7 @@ from secroute.wire.link_frames import LinkFrame, LinkGoodbye, LinkHello, decode_
 
 SHUN_S = 2.0  # how long a neighbour that broke the rules is not let in again
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
+_GONE = (LinkEndedError, TimeoutError, grpc.RpcError, grpc.aio.BaseError)
 _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", 2 * limits.FRAME_BYTES_MAX),
     ("grpc.max_send_message_length", 2 * limits.FRAME_BYTES_MAX),
@@ -114,28 +116,26 @@ class OverlayDoor:
         while True:
             began = time.monotonic()
             try:
-                async with self._channel(neighbour) as channel:
-                    await self._call(channel, peer)
-            except (grpc.RpcError, LinkEndedError, TimeoutError, OSError):
+                if not peer.up:
+                    async with self._channel(neighbour) as channel:
+                        await self._call(channel, peer)
+            except (*_GONE, OSError):
                 pass  # not there, or gone: the usual case
             except SecrouteError as error:
                 self._node.log.error("link-refused", neighbour=peer.name, code=error.code, reason=str(error))
                 backoff_s = SHUN_S
+            except Exception as error:
+                self._node.log.fault(error, neighbour=peer.name)
+                backoff_s = SHUN_S
             if time.monotonic() - began > SHUN_S:
                 backoff_s = BACKOFF_FIRST_S
-            await asyncio.sleep(backoff_s)
+            # Two routers that dial each other must not cut each other's streams in step for ever.
+            await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
             backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
 
     async def _call(self, channel: grpc.aio.Channel, peer: Peer) -> None:
         call = overlay_pb2_grpc.OverlayStub(channel).Link()  # type: ignore[no-untyped-call]
-
-        async def read() -> LinkFrame | None:
-            message = await call.read()
-            return None if message is grpc.aio.EOF else decode_link_frame(message)  # type: ignore[attr-defined]
-
-        async def write(frame: LinkFrame) -> None:
-            await call.write(encode_link_frame(frame))
-
+        read, write = _frames_of(call)
         try:
             await peer.serve(read, write, None)
         except LinkEndedError:
@@ -150,14 +150,7 @@ class OverlayDoor:
 
     async def accept(self, context: Any, caller: str) -> None:
         """A stream of somebody who says to be a neighbour."""
-
-        async def read() -> LinkFrame | None:
-            message = await context.read()
-            return None if message is grpc.aio.EOF else decode_link_frame(message)  # type: ignore[attr-defined]
-
-        async def write(frame: LinkFrame) -> None:
-            await context.write(encode_link_frame(frame))
-
+        read, write = _frames_of(context)
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 hello = await read()
@@ -167,11 +160,13 @@ class OverlayDoor:
             except InputError:
                 peer.shunned_until = time.monotonic() + SHUN_S
                 raise
-        except (LinkEndedError, TimeoutError):
+        except _GONE:
             return
         except SecrouteError as error:
             self._node.log.error("link-refused", neighbour=caller, code=error.code, reason=str(error))
             await _tell_why(write, error)
+        except Exception as error:
+            self._node.log.fault(error, neighbour=caller)
 
     def _admit(self, hello: LinkFrame | None, caller: str) -> Peer:
         if not isinstance(hello, LinkHello):
@@ -186,11 +181,28 @@ class OverlayDoor:
         return peer
 
 
+def _frames_of(stream: Any) -> tuple[Read, Write]:
+    """Reading and writing of frames on a gRPC stream, whichever side opened it."""
+
+    async def read() -> LinkFrame | None:
+        try:
+            message = await stream.read()
+        except DecodeError:
+            raise WireError("frame: not protobuf, or cut short") from None
+        return None if message is grpc.aio.EOF else decode_link_frame(message)  # type: ignore[attr-defined]
+
+    async def write(frame: LinkFrame) -> None:
+        await stream.write(encode_link_frame(frame))
+
+    return read, write
+
+
 async def _tell_why(write: Write, error: SecrouteError) -> None:
     """The last frame, if the other side still listens."""
-    with contextlib.suppress(grpc.RpcError, TimeoutError, asyncio.InvalidStateError):
-        async with asyncio.timeout(1.0):
-            await write(LinkGoodbye(Problem.of(error)))
+    goodbye = asyncio.ensure_future(write(LinkGoodbye(Problem.of(error))))
+    await asyncio.wait([goodbye], timeout=1.0)
+    goodbye.cancel()
+    await asyncio.gather(goodbye, return_exceptions=True)
 
 
 async def overlay_status(node: Node) -> pb.OverlayStatusResponse:

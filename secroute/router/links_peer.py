@@ -35,6 +35,7 @@ from secroute.wire.link_frames import (
 HANDSHAKE_S = 5.0
 PING_S = 1.0
 SILENCE_S = 4.0  # a neighbour that says nothing for so long is gone
+LAST_FRAME_S = 1.0  # how long a frame may take to go out when a bad neighbour is to be told why the link ends
 RETRY_S = 0.5
 LOOSE_BATCHES_MAX = 1_024  # waiting for a slow link before best effort is dropped
 CONTROL_FRAMES_MAX = 262_144
@@ -99,7 +100,9 @@ class Peer:
         self._wake = asyncio.Event()
         self._heard = 0.0
         self._handling = False
-        self._serving: asyncio.Task[None] | None = None
+        self._last_frame = False
+        """Whether the frame that is being written is the last one."""
+        self._stream: asyncio.Task[None] | None = None
 
     @property
     def up(self) -> bool:
@@ -137,47 +140,74 @@ class Peer:
 
     def cut(self) -> None:
         """End the stream, if there is one."""
-        if self._serving is not None:
-            self._serving.cancel()
+        if self._stream is not None:
+            self._stream.cancel()
 
     # --- a stream ----------------------------------------------------------------------------------------------------
 
     async def serve(self, read: Read, write: Write, hello: LinkHello | None) -> None:
-        """Carry the link over a stream until it ends; ``hello`` is the caller's if it has been read already."""
-        if self._serving is not None:  # the neighbour has come back before we noticed that it was gone
-            self.cut()
-            await asyncio.gather(self._serving, return_exceptions=True)
-        self._serving = asyncio.current_task()
+        """Carry the link over a stream until it ends; ``hello`` is that of a neighbour who called, or None if we did.
+
+        A caller who has proved its key takes the place of a stream that is still there: it has come back before we
+        noticed that it was gone. A call of ours does not: the neighbour was quicker.
+        """
+        async with asyncio.timeout(HANDSHAKE_S):
+            router = await self._handshake(read, write, hello)
+        while (before := self._stream) is not None:
+            if hello is None:
+                raise LinkEndedError(f"neighbour {self.name!r} has called in the meantime")
+            before.cancel()
+            await asyncio.wait([before])
+            if self._stream is before:
+                self._stream = None
+        # A task of its own: whoever cuts the stream must not end the caller, who may want to dial again.
+        self._stream = stream = asyncio.create_task(self._carry(router, read, write))
+        try:
+            await stream
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if caller is not None and caller.cancelling():
+                raise
+            raise LinkEndedError(f"the stream of neighbour {self.name!r} was cut") from None
+        finally:
+            if self._stream is stream:
+                self._stream = None
+
+    async def _carry(self, router: bytes, read: Read, write: Write) -> None:
         tasks: list[asyncio.Task[None]] = []
         try:
-            async with asyncio.timeout(HANDSHAKE_S):
-                router = await self._handshake(read, write, hello)
             self._begin(router)
             tasks = [asyncio.create_task(work) for work in (self._read(read), self._write(write), self._watch())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 if task.done() and (error := task.exception()) is not None:
                     raise error
+        except LinkEndedError:
+            raise
+        except SecrouteError:
+            # The neighbour will be told why. gRPC carries one write at a time and cannot take one back, so the frame
+            # at hand goes out whole first.
+            self._last_frame = True
+            self._wake.set()
+            if tasks:
+                await asyncio.wait(tasks[1:2], timeout=LAST_FRAME_S)
+            raise
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._end()
+            if self.up:
+                # The graph changes first, so that what comes back is routed without this link.
+                self._host.link_down(self)
 
     def _begin(self, router: bytes) -> None:
         self.router = router
         self.up_since = self._heard = time.monotonic()
         self._number = self.open_in = 0
         self._control.clear()
+        self._last_frame = False
         self.stamp = b""
         self._host.link_up(self)
-
-    def _end(self) -> None:
-        if self._serving is asyncio.current_task():
-            self._serving = None
-        if self.up:
-            # The graph changes first, so that what comes back is routed without this link.
-            self._host.link_down(self)
 
     async def _handshake(self, read: Read, write: Write, theirs: LinkHello | None) -> bytes:
         host = self._host
@@ -262,13 +292,13 @@ class Peer:
         self._wake.set()
 
     async def _write(self, write: Write) -> None:
-        while True:
+        while not self._last_frame:
             self._wake.clear()
-            while self._control:
+            if self._control:
                 await write(self._control.popleft())
-            if self._waiting and len(self._flying) < limits.TRANSFER_WINDOW // 2:
+            elif self._waiting and len(self._flying) < limits.TRANSFER_WINDOW // 2:
                 await write(self._transfer(self._waiting.popleft()))
-            elif not self._control:
+            else:
                 await self._wake.wait()
 
     def _transfer(self, outgoing: Outgoing) -> Transfer:

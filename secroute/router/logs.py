@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+import traceback
 from typing import TextIO
+
+
+def place_of(error: BaseException) -> str:
+    """Where in the code an error arose."""
+    return "".join(traceback.format_tb(error.__traceback__)[-3:])
 
 
 class Log:
@@ -25,6 +31,10 @@ class Log:
     def error(self, event: str, **fields: object) -> None:
         """Something that does not work."""
         self._write("error", event, fields)
+
+    def fault(self, error: Exception, **fields: object) -> None:
+        """Our own mistake: its kind and the place, without its text, which may say too much."""
+        self.error("internal", reason=type(error).__name__, where=place_of(error), **fields)
 
     def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
         shown = {key: value.hex() if isinstance(value, bytes) else value for key, value in fields.items()}

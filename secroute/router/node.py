@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-import traceback
 from collections.abc import Iterable
 
 from secroute import engine, limits
@@ -21,7 +20,7 @@ from secroute.router.counters import NodeCounters
 from secroute.router.durables import DurableRegistry
 from secroute.router.guard import DuplicateGuard
 from secroute.router.links import Links
-from secroute.router.logs import Log
+from secroute.router.logs import Log, place_of
 from secroute.router.machine import End, Phase, Reply, SessionMachine
 from secroute.router.outbox import Outbox, OutboxLimits
 from secroute.router.pipeline import Pipeline
@@ -116,7 +115,7 @@ class Node:
         if not task.cancelled():
             error = task.exception()
             self.failure = type(error).__name__ if error else "a loop ended"
-            where = "".join(traceback.format_tb(error.__traceback__)[-3:]) if error else ""
+            where = place_of(error) if error else ""
             self.log.error("failed", reason=self.failure, where=where)
 
     async def close(self) -> None:
