@@ -237,3 +237,25 @@ def test_net_up_status_down(tmp_path: Any, capfd: Any) -> None:
         assert main(["net", "down", "--folder", str(folder)]) == 0
     assert not folder.exists()
     assert main(["net", "status", "--folder", str(folder)]) == 2
+
+
+def test_two_routers_that_both_dial_settle_on_one_link(make_network: MakeNetwork) -> None:
+    """The one that comes back may dial or be dialled; either way there is one link soon, and it stays."""
+    net = make_network("line:2", start=False)
+    config = net.folder / "r1" / "router.toml"
+    config.write_text(config.read_text().replace('name = "r0"', f'name = "r0"\naddress = "{net.target("r0")}"', 1))
+    net.start()
+    net.wait_whole(10)
+    for name in ("r0", "r1", "r0"):
+        net.kill(name)
+        net.start(name)
+        net.wait_whole(10)
+    time.sleep(2.5)  # longer than the longest pause between two dials
+
+    def links_made() -> int:
+        return sum((net.folder / name / "router.log").read_text().count('"link-up"') for name in net.names)
+
+    settled = links_made()
+    time.sleep(2.5)
+    assert links_made() == settled
+    assert delivers(net)
