@@ -128,7 +128,7 @@ class OverlayConfig:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Another router, by the name of its certificate; one of the two sides knows the other's address and calls it."""
+    """Another router, by the name of its certificate; at least one side knows the other's address and calls it."""
 
     name: str
     address: str = ""
