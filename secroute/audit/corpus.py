@@ -179,3 +179,21 @@ def check_errors(frame: Any, path: str, kind: str, tolerance: float) -> dict[str
             f"the first: {'; '.join(examples)}"
         )
     return {"records": total - wrong, "bad": wrong, "bad_examples": examples}
+
+
+def repeatable_sample(frame: Any, want: int, records: int, seed: int) -> Any:
+    """``want`` rows of a frame of one column, at random and in random order.
+
+    The same for a corpus and a seed however Spark cuts the corpus up: rows are drawn by a hash of their text and,
+    because equal texts must not be drawn together, of their number among their equals.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+    (column,) = frame.columns
+    hashed = frame.withColumn("_text", F.xxhash64(column))
+    number = F.row_number().over(Window.partitionBy("_text").orderBy("_text"))
+    drawn = hashed.withColumn("_draw", F.xxhash64(F.lit(seed), "_text", number))
+    if 1.2 * want < records:  # most rows need not be sorted
+        drawn = drawn.where(F.pmod("_draw", F.lit(1_000_003)) < int(1.2 * want / records * 1_000_003) + 100)
+    return drawn.orderBy("_draw").limit(want).select(column)

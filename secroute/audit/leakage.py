@@ -200,7 +200,7 @@ def leakage_job(key_path: str, messages: str, predicates: str, seed: int, corpus
                 here = encoder(key_path, row["profile"].encode())
                 other = Encoder(here.profile, throwaway_token_keys(here.profile))
                 figures = measure(here, other, sample)
-                yield pa.RecordBatch.from_pylist(as_rows(figures, row["variant"], seed, corpus), _schema())
+                yield pa.RecordBatch.from_pylist(as_rows(figures, row["variant"], seed, corpus), schema(FIGURES))
 
     return run
 
@@ -211,9 +211,10 @@ def as_rows(figures: Sequence[Figure], variant: str, seed: int, corpus: str) -> 
     return [{part.split()[0]: row[part.split()[0]] for part in FIGURES.split(", ")} for row in rows]
 
 
-def _schema() -> pa.Schema:
+def schema(columns: str) -> pa.Schema:
+    """Spark's text for a table's columns, as Arrow's schema."""
     kinds = {"string": pa.string(), "double": pa.float64(), "long": pa.int64()}
-    return pa.schema([(name, kinds[kind]) for name, kind in (part.split() for part in FIGURES.split(", "))])
+    return pa.schema([(name, kinds[kind]) for name, kind in (part.split() for part in columns.split(", "))])
 
 
 def run_leakage(spark: Any, profile: Profile, key_path: str, sample: tuple[str, str], seed: int, corpus: str) -> Any:

@@ -5,8 +5,12 @@ TRUSTED side, pure. Reports name measures by these words, and a policy may only 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+VARIANTS = ("none", "pad", "noise", "drop", "all", "as configured")
+"""The hardenings that are measured beside each other, in the order in which people compare them."""
 ROUTER, MEMBER, KEY = "router alone", "router and a member", "insider with the key"
 
 
@@ -45,3 +49,14 @@ MEASURES = {
     "dictionary_with_key": Measure(10, "values read by trying a dictionary", KEY),
     "linked_across_epochs": Measure(11, "subscriptions recognised after rotation"),
 }
+
+
+def mean_advantages(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    """(measure, variant) to the mean over attributes of how far from chance towards plain text an attacker gets."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if MEASURES[row["measure"]].in_summary:
+            found = sums.setdefault((row["measure"], row["variant"]), [])
+            # Where plain text shows no more than chance there is nothing to compare with.
+            found += [row["advantage"]] if abs(row["ceiling"] - row["chance"]) > 1e-12 else []
+    return {key: sum(values) / len(values) for key, values in sums.items() if values}

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from secroute.audit import planning, report
+from secroute.audit import bykey, planning, report
 from secroute.audit.leakage import configured
 from secroute.audit.run import Audit
 from secroute.audit.verdict import judge
@@ -88,8 +88,8 @@ def plan(audit: Audit, target_fpr: float, max_bits: int) -> dict[str, Any]:
     return evidence
 
 
-def single(audit: Audit, job: str) -> dict[str, Any]:
-    """One job alone, after the stages it needs."""
+def single(audit: Audit, job: str, keys: int = 0) -> dict[str, Any]:
+    """One job alone, after the stages it needs; leakage under so many keys beside the run's own, if asked."""
     audit.ingest()
     with audit.key_path() as path:
         if job in ("encode", "fpr", "leakage"):
@@ -99,7 +99,12 @@ def single(audit: Audit, job: str) -> dict[str, Any]:
         if job == "fpr":
             return audit.fpr()
         rows = audit.leakage(path) if job == "leakage" else audit.sweep(path)
-    return {"rows": len(rows), "table": audit.folders.table(job)}
+    result = {"rows": len(rows), "table": audit.folders.table(job)}
+    if keys:
+        target = audit.folders.root / f"leakage_{keys}_keys.md"
+        report.write(target, bykey.to_markdown(audit.leakage_by_key(keys)))
+        result["by_key"] = str(target)
+    return result
 
 
 def _top(frame: Any, column: str, most: int = SHOWN) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from secroute.audit import plots
 from secroute.audit.leakage import LARGE, WHOLE
-from secroute.audit.measures import MEASURES, ROUTER
+from secroute.audit.measures import MEASURES, ROUTER, VARIANTS, mean_advantages
 from secroute.audit.sweep import pareto
 
 _STYLE = """
@@ -67,19 +67,9 @@ def _code(text: str) -> _Html:
     return _Html(f"<code>{html.escape(text)}</code>")
 
 
-def _mean_advantages(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
-    sums: dict[tuple[str, str], list[float]] = {}
-    for row in rows:
-        if MEASURES[row["measure"]].in_summary:
-            found = sums.setdefault((row["measure"], row["variant"]), [])
-            # Where plain text shows no more than chance there is nothing to compare with.
-            found += [row["advantage"]] if abs(row["ceiling"] - row["chance"]) > 1e-12 else []
-    return {key: sum(values) / len(values) for key, values in sums.items() if values}
-
-
 def _summary(found: dict[str, Any], variant: str) -> str:
     fpr = found["fpr"]
-    table = _mean_advantages(found.get("leakage", []))
+    table = mean_advantages(found.get("leakage", []))
     worst = sorted(
         ((v, m) for (m, name), v in table.items() if name == variant and MEASURES[m].attacker == ROUTER),
         reverse=True,
@@ -145,9 +135,8 @@ def _leakage(found: dict[str, Any], variant: str) -> str:
     rows = found.get("leakage", [])
     if not rows:
         return ""
-    table = _mean_advantages([r for r in rows if r["variant"] not in (WHOLE, LARGE)])
-    known = ("none", "pad", "noise", "drop", "all", "as configured")
-    variants = [name for name in known if any(r["variant"] == name for r in rows)]
+    table = mean_advantages([r for r in rows if r["variant"] not in (WHOLE, LARGE)])
+    variants = [name for name in VARIANTS if any(r["variant"] == name for r in rows)]
     present = {r["measure"] for r in rows}
     names = [m for m, one in MEASURES.items() if one.in_summary and m in present]
     return (

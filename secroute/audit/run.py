@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secroute.audit import corpus, encode, fpr, leakage, marginals, predict, stages, sweep
+from secroute.audit import bykey, corpus, encode, fpr, leakage, marginals, predict, stages, sweep
 from secroute.audit.keys import worker_key_file
 from secroute.audit.tables import Source
 from secroute.encoding.profile import Profile
@@ -210,10 +210,8 @@ class Audit:
             (paths[0], messages, SAMPLE_MESSAGES, "messages"),
             (paths[1], predicates, SAMPLE_PREDICATES, "predicates"),
         ):
-            share = min(1.0, 1.2 * want / self.found[kind]["records"])
-            chosen = frame.sample(share, seed=self.plan.seed) if share < 1 else frame
-            # Spark's sample keeps the order of the corpus; the halves that attacks compare must not be two seasons.
-            write = chosen.orderBy(_shuffled(self.plan.seed)).limit(want).coalesce(1).write
+            chosen = corpus.repeatable_sample(frame, want, self.found[kind]["records"], self.plan.seed)
+            write = chosen.coalesce(1).write
             stages.stage(folders, path, lambda w=write, p=path: w.parquet(p), self.say)  # type: ignore[misc]
         return paths
 
@@ -233,6 +231,14 @@ class Audit:
         self.found["leakage"] = [row.asDict() for row in spark.read.parquet(path).collect()]
         rows: list[dict[str, Any]] = self.found["leakage"]
         return rows
+
+    def leakage_by_key(self, keys: int) -> list[dict[str, Any]]:
+        """All measures for every hardening on the sample, under so many keys."""
+        folders, plan, spark = self.folders, self.plan, self.spark
+        path = folders.table(f"leakage_{keys}_keys")
+        frame = bykey.run_by_key(spark, plan.profile, keys, self.sample(), plan.seed, plan.identity()["corpus"])
+        stages.stage(folders, path, _writer(frame, path), self.say)
+        return [row.asDict() for row in spark.read.parquet(path).collect()]
 
     def bit_state(self) -> str:
         """The merged state of the messages' bits."""
@@ -273,12 +279,6 @@ class Audit:
             if with_sweep:
                 self.sweep(path)
         return self.found
-
-
-def _shuffled(seed: int) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
-    return F.rand(seed)
 
 
 def _writer(frame: Any, path: str) -> Callable[[], None]:

@@ -48,7 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ):
         sub = commands.add_parser(name, help=text)
         _corpus(sub)
-        sub.set_defaults(run=_run, job=name)
+        sub.set_defaults(run=_run, job=name, keys=0)
+        if name == "leakage":
+            sub.add_argument("--keys", type=_count, default=0, help="also measure under so many other keys, as a table")
     plan = commands.add_parser("plan", help="recommend parameters for a target, with the evidence")
     _corpus(plan)
     plan.add_argument("--target-fpr", type=_share, default=0.01)
@@ -195,7 +197,7 @@ def _run(args: argparse.Namespace) -> int:
     audit = _open(args)
     try:
         if args.job in ("encode", "fpr", "leakage", "sweep"):
-            result = publish.single(audit, args.job)
+            result = publish.single(audit, args.job, args.keys)
         else:
             audit.run(with_sweep=not args.no_sweep)
             result = publish.publish(audit, policy)
