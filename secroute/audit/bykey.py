@@ -14,16 +14,9 @@ import pyarrow as pa
 
 from secroute.audit import leakage
 from secroute.audit.measures import MEASURES, ROUTER, VARIANTS, mean_advantages
-from secroute.encoding.encoder import Encoder
 from secroute.encoding.profile import Profile
-from secroute.keyring import throwaway_token_keys
 
 FIGURES = leakage.FIGURES + ", key long"
-
-
-def _encoder(profile: Profile, *number: int) -> Encoder:
-    source = np.random.default_rng(number)
-    return Encoder(profile, throwaway_token_keys(profile, random_bytes=source.bytes))
 
 
 def _job(messages: str, predicates: str, seed: int, corpus: str) -> Any:
@@ -32,7 +25,7 @@ def _job(messages: str, predicates: str, seed: int, corpus: str) -> Any:
             for row in batch.to_pylist():
                 profile, key = Profile.from_bytes(row["profile"].encode()), row["key"]
                 sample = leakage.load_sample(messages, predicates, seed)
-                now, next_epoch = (_encoder(profile, abs(seed), key, epoch) for epoch in (1, 2))
+                now, next_epoch = (leakage.numbered_encoder(profile, seed, key, epoch) for epoch in (1, 2))
                 figures = leakage.as_rows(leakage.measure(now, next_epoch, sample), row["variant"], seed, corpus)
                 yield pa.RecordBatch.from_pylist([{**each, "key": key} for each in figures], leakage.schema(FIGURES))
 

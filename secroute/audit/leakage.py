@@ -1,7 +1,7 @@
 """The leakage job: every measure and attack, for the profile as it is and for each hardening, in Spark.
 
 TRUSTED side. One task a variant: it reads the sample of the run, encodes it under the run's key (read from the
-worker-local file) and under a second, throw-away one (the next epoch), and reports figures.
+worker-local file) and under a second one drawn from the seed (the next epoch), and reports figures.
 """
 
 from __future__ import annotations
@@ -190,6 +190,12 @@ def load_sample(messages: str, predicates: str, seed: int) -> Sample:
     return Sample(attributes, nodes, choose_targets(nodes, attributes), seed)
 
 
+def numbered_encoder(profile: Profile, seed: int, *number: int) -> Encoder:
+    """An encoder under a key that the seed and a number tell: for measuring only, the same for every variant."""
+    source = np.random.default_rng([abs(seed), *number])
+    return Encoder(profile, throwaway_token_keys(profile, random_bytes=source.bytes))
+
+
 def leakage_job(key_path: str, messages: str, predicates: str, seed: int, corpus: str) -> Any:
     """A ``mapInArrow`` function over (variant, profile): the figures of each variant."""
 
@@ -198,7 +204,7 @@ def leakage_job(key_path: str, messages: str, predicates: str, seed: int, corpus
             for row in batch.to_pylist():
                 sample = load_sample(messages, predicates, seed)
                 here = encoder(key_path, row["profile"].encode())
-                other = Encoder(here.profile, throwaway_token_keys(here.profile))
+                other = numbered_encoder(here.profile, seed, 0)
                 figures = measure(here, other, sample)
                 yield pa.RecordBatch.from_pylist(as_rows(figures, row["variant"], seed, corpus), schema(FIGURES))
 
