@@ -62,42 +62,43 @@ def _chunk_rows(masks: Words) -> int:
 
 @njit(nogil=True, cache=True)
 def _gather(masks: Words, weights: Any, least: int, most: int) -> tuple[Dense, Ints]:
-    rows, words = masks.shape
+    rows = masks.shape[0]
+    first, bits = _bits_by_row(masks)
+    begin, listed = _rows_by_bit(first, bits, weights.size)
     alive = np.ones(rows, np.bool_)
-    totals = np.zeros(words * 64, np.int64)
-    for row in range(rows):
-        _add_bits(masks[row], totals, 1)
-    counts = np.zeros(words * 64, np.int64)
-    done = np.zeros(words * 64, np.bool_)
+    totals = np.diff(begin)
+    logs = np.log(np.maximum(np.arange(rows + 1), 1))
+    counts, touched = np.zeros(weights.size, np.int64), np.empty(weights.size, np.int64)
     order = np.empty(rows, np.int32)
     ends = np.zeros(rows + 1, np.int64)
     groups = 0
-    listed = np.empty(rows, np.int32)
-    group = np.empty(rows, np.int32)
+    group, waiting = np.empty(rows, np.int32), np.empty(rows, np.int32)
+    weighed = weights.copy()
     while True:
-        bit = _telling_bit(totals, weights, done, least)
+        bit = _telling_bit(totals, weighed, least)
         if bit < 0:
             break
-        done[bit] = True
         left = 0
-        for row in range(rows):
-            listed[left] = row
-            left += 1 if alive[row] and (masks[row, bit >> 6] >> np.uint64(bit & 63)) & _ONE else 0
+        for row in listed[begin[bit] : begin[bit + 1]]:
+            waiting[left] = row
+            left += 1 if alive[row] else 0
         while left >= least:
-            group[:left] = listed[:left]
-            size = _narrow(masks, group, left, bit, weights, counts, least, most)
+            group[:left] = waiting[:left]
+            size = _narrow(masks, first, bits, group, left, weights, logs, counts, touched, least, most)
             at = ends[groups]
             order[at : at + size] = group[:size]
             for row in group[:size]:
                 alive[row] = False
-                _add_bits(masks[row], totals, -1)
+                for other in bits[first[row] : first[row + 1]]:
+                    totals[other] -= 1
             groups += 1
             ends[groups] = at + size
             kept = 0
-            for row in listed[:left]:
-                listed[kept] = row
+            for row in waiting[:left]:
+                waiting[kept] = row
                 kept += 1 if alive[row] else 0
             left = kept
+        weighed[bit] = 0.0
     at = ends[groups]
     for row in range(rows):
         if alive[row]:
@@ -113,21 +114,51 @@ def _gather(masks: Words, weights: Any, least: int, most: int) -> tuple[Dense, I
 
 
 @njit(nogil=True, cache=True)
-def _add_bits(mask: Any, totals: Ints, step: int) -> None:
-    for word in range(mask.size):
-        rest = mask[word]
-        while rest:
-            totals[word * 64 + lowest_of(rest)] += step
-            rest &= rest - _ONE
+def _bits_by_row(masks: Words) -> tuple[Ints, Any]:
+    """Where the bits of each row begin, and the numbers of the bits that are set."""
+    rows, words = masks.shape
+    first = np.zeros(rows + 1, np.int64)
+    for row in range(rows):
+        first[row + 1] = first[row]
+        for word in range(words):
+            rest = masks[row, word]
+            while rest:
+                first[row + 1] += 1
+                rest &= rest - _ONE
+    bits = np.empty(first[rows], np.uint16)
+    at = 0
+    for row in range(rows):
+        for word in range(words):
+            rest = masks[row, word]
+            while rest:
+                bits[at] = word * 64 + lowest_of(rest)
+                at += 1
+                rest &= rest - _ONE
+    return first, bits
 
 
 @njit(nogil=True, cache=True)
-def _telling_bit(totals: Ints, weights: Any, done: Any, least: int) -> int:
+def _rows_by_bit(first: Ints, bits: Any, width: int) -> tuple[Ints, Dense]:
+    """Where the rows of each bit begin, and the numbers of the rows that have it."""
+    begin = np.zeros(width + 2, np.int64)
+    for bit in bits:
+        begin[bit + 2] += 1
+    begin = np.cumsum(begin)
+    listed = np.empty(bits.size, np.int32)
+    for row in range(first.size - 1):
+        for bit in bits[first[row] : first[row + 1]]:
+            listed[begin[bit + 1]] = row
+            begin[bit + 1] += 1
+    return begin[:-1], listed
+
+
+@njit(nogil=True, cache=True)
+def _telling_bit(totals: Ints, weights: Any, least: int) -> int:
     """The bit to gather by next: common among the rows that are left, rare in messages."""
     best = 0.0
     chosen = -1
     for bit in range(totals.size):
-        if totals[bit] >= least and not done[bit]:
+        if totals[bit] >= least:
             score = weights[bit] * np.sqrt(totals[bit])
             if score > best:
                 best = score
@@ -136,33 +167,54 @@ def _telling_bit(totals: Ints, weights: Any, done: Any, least: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _narrow(masks: Words, group: Dense, size: int, bit: int, weights: Any, counts: Ints, least: int, most: int) -> int:
+def _narrow(
+    masks: Words,
+    first: Ints,
+    bits: Any,
+    group: Dense,
+    size: int,
+    weights: Any,
+    logs: Any,
+    counts: Ints,
+    touched: Ints,
+    least: int,
+    most: int,
+) -> int:
     """Keep those of ``group`` that share further bits until they are at most ``most``, or alike; how many are kept."""
-    known = np.zeros(masks.shape[1], np.uint64)
-    known[bit >> 6] |= _ONE << np.uint64(bit & 63)
     while size > most:
-        counts[:] = 0
+        seen = 0
         for row in group[:size]:
-            _add_bits(masks[row] & ~known, counts, 1)
+            for bit in bits[first[row] : first[row + 1]]:
+                if counts[bit] == 0:
+                    touched[seen] = bit
+                    seen += 1
+                counts[bit] += 1
         best = 0.0
-        bit = -1
-        for other in range(counts.size):
-            if counts[other] == size:
-                known[other >> 6] |= _ONE << np.uint64(other & 63)
-            elif counts[other] >= least:
-                score = weights[other] / (np.log(size / counts[other]) + 0.05)
-                if score > best:
+        chosen = -1
+        for other in touched[:seen]:
+            if least <= counts[other] < size:
+                score = weights[other] / (logs[size] - logs[counts[other]] + 0.05)
+                if score > best or (score == best and other < chosen):
                     best = score
-                    bit = other
-        if bit < 0:
+                    chosen = other
+            counts[other] = 0
+        if chosen < 0:
             break
-        known[bit >> 6] |= _ONE << np.uint64(bit & 63)
         kept = 0
         for row in group[:size]:
             group[kept] = row
-            kept += 1 if (masks[row, bit >> 6] >> np.uint64(bit & 63)) & _ONE else 0
+            kept += 1 if (masks[row, chosen >> 6] >> np.uint64(chosen & 63)) & _ONE else 0
         size = kept
     return size
+
+
+@njit(nogil=True, cache=True)
+def _add_bits(mask: Any, totals: Ints, step: int) -> None:
+    for word in range(mask.size):
+        rest = mask[word]
+        while rest:
+            totals[word * 64 + lowest_of(rest)] += step
+            rest &= rest - _ONE
 
 
 @njit(nogil=True, cache=True)
