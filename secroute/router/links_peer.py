@@ -140,7 +140,7 @@ class Peer:
 
     def cut(self) -> None:
         """End the stream, if there is one."""
-        if self._stream is not None:
+        if self._stream is not None and not self._stream.cancelling():
             self._stream.cancel()
 
     # --- a stream ----------------------------------------------------------------------------------------------------
@@ -195,10 +195,12 @@ class Peer:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if self.up:
-                # The graph changes first, so that what comes back is routed without this link.
-                self._host.link_down(self)
+            try:
+                await asyncio.gather(*tasks, return_exceptions=True)
+            finally:  # even if it is cut again right here: a link that stays "up" without a stream is never dialled
+                if self.up:
+                    # The graph changes first, so that what comes back is routed without this link.
+                    self._host.link_down(self)
 
     def _begin(self, router: bytes) -> None:
         self.router = router

@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from secroute.errors import ProtocolError
+from secroute.router import links_peer
 from secroute.router.links_forward import Outgoing
 from secroute.router.links_peer import LinkEndedError, Peer
 from secroute.wire.frames import Problem
@@ -116,6 +117,44 @@ def test_a_neighbour_that_does_not_read_cannot_keep_its_link() -> None:
         with pytest.raises(ProtocolError):
             await asyncio.wait_for(serving, 3)
         assert not peer.up
+
+    run(work)
+
+
+@pytest.mark.parametrize("pauses", range(4))
+def test_a_stream_that_is_cut_twice_is_down(pauses: int) -> None:
+    """The second cut once hit the clean-up: the link stayed up without a stream, and nobody dialled again."""
+
+    async def work(host: Host, peer: Peer) -> None:
+        wire = Wire()
+        serving = asyncio.create_task(peer.serve(wire.read, wire.write, wire.hello()))
+        await until(lambda: peer.up)
+        peer.cut()
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+        serving.cancel()  # the neighbour hangs up at the same time
+        await asyncio.wait([serving])
+        assert not peer.up
+        assert host.downs == 1
+
+    run(work)
+
+
+def test_too_many_control_frames_end_the_link_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links_peer, "CONTROL_FRAMES_MAX", 3)
+
+    async def work(host: Host, peer: Peer) -> None:
+        wire = Wire()
+        serving = asyncio.create_task(peer.serve(wire.read, wire.write, wire.hello()))
+        await until(lambda: peer.up)
+        wire.open.clear()  # a neighbour that does not read
+        for _ in range(30):
+            peer.send(LinkSynced(b"s" * 16))
+            await asyncio.sleep(0)
+        with pytest.raises(LinkEndedError, match="was cut"):
+            await asyncio.wait_for(serving, 3)
+        assert not peer.up
+        assert host.downs == 1
 
     run(work)
 
