@@ -6,6 +6,7 @@ TRUSTED side. Nothing secret is ever put into the configuration; only paths trav
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -15,6 +16,8 @@ from typing import Any
 from secroute.errors import AuditError
 
 ARROW_ROWS = 8_192
+_LOG_FILE = Path(__file__).with_name("log4j2.properties").as_uri()
+_MASTERS = re.compile(r"local(\[[^\]]+\])?|local-cluster\[\d+,\d+,\d+\]|yarn|(spark|k8s)://.+")
 
 
 def require_java() -> None:
@@ -30,10 +33,19 @@ def open_session(
     master: str = "local[*]",
     *,
     memory: str = "2g",
+    log_level: str = "",
     settings: dict[str, str] | None = None,
     name: str = "secroute audit",
 ) -> Any:
-    """A session on ``master``. Workers run this Python with this package."""
+    """A session on ``master``. Workers run this Python with this package.
+
+    Spark's own log is off on this machine, where every failure reaches us as an exception and a job that is stopped
+    would end in pages of Java frames; on a cluster it shows errors, which are all that executors can say.
+    """
+    if not _MASTERS.fullmatch(master):
+        raise AuditError(
+            f"--master {master!r}: not local[N], local-cluster[workers,cores,MiB], spark://..., k8s://... or yarn"
+        )
     require_java()
     from pyspark.sql import SparkSession
 
@@ -44,6 +56,7 @@ def open_session(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns about the host's name at every start
+    log_level = log_level or ("OFF" if master.startswith("local") else "ERROR")
     builder = SparkSession.builder.master(master).appName(name)
     options = {
         "spark.ui.enabled": "false",
@@ -54,7 +67,7 @@ def open_session(
         "spark.sql.shuffle.partitions": "8",
         "spark.python.worker.reuse": "true",
         "spark.sql.files.maxPartitionBytes": "16m",
-        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={_LOG_FILE}" -Dsecroute.spark.log={log_level}',
         # Separate executors find the package where the driver has it; on a cluster it is installed on every worker.
         "spark.executorEnv.PYTHONPATH": root,
         # One thread a worker: Spark's tasks are the parallelism.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,7 @@ def _clear_errors(command: Callable[[argparse.Namespace], int]) -> Callable[[arg
     @functools.wraps(command)
     def run(args: argparse.Namespace) -> int:
         before = signal.signal(signal.SIGTERM, _stop)
+        logging.disable(logging.ERROR)  # py4j logs the frames of a call in whose middle we were told to stop
         try:
             return command(args)
         except Exception as error:
@@ -124,14 +127,34 @@ def _clear_errors(command: Callable[[argparse.Namespace], int]) -> Callable[[arg
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise AuditError(f"a Spark job failed: {(lines or [type(error).__name__])[-1][:500]}") from None
         finally:
+            logging.disable(logging.NOTSET)
             signal.signal(signal.SIGTERM, before)
 
     return run
 
 
+@contextmanager
+def _session(args: argparse.Namespace) -> Iterator[Any]:
+    """A Spark session that is closed in any case."""
+    from secroute.audit.session import open_session
+
+    spark = open_session(args.master, memory=args.memory, log_level=args.spark_log)
+    # Spark's handler calls Java in the middle of a call to Java; an exception is enough, and closes the session.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield spark
+    except BaseException:
+        with suppress(Exception):  # Java may have been told to stop, too; what made us stop is the news
+            spark.stop()
+        raise
+    spark.stop()
+
+
 def _spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--memory", default="2g", help="memory of Spark's driver")
+    parser.add_argument("--spark-log", default="", choices=("OFF", "ERROR", "WARN", "INFO"),
+                        help="what of Spark's own log is shown (default: nothing, errors on a cluster)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1)
 
 
@@ -154,10 +177,10 @@ def _corpus(parser: argparse.ArgumentParser) -> None:
     _spark(parser)
 
 
-def _open(args: argparse.Namespace) -> Any:
+@contextmanager
+def _open(args: argparse.Namespace) -> Iterator[Any]:
     from secroute.audit.keys import run_keys
     from secroute.audit.run import Audit, Plan
-    from secroute.audit.session import open_session
     from secroute.cli.keys import passphrase_of
     from secroute.encoding.profile import Profile, load_profile
     from secroute.keyring import load_token_keys
@@ -183,8 +206,8 @@ def _open(args: argparse.Namespace) -> Any:
     )  # fmt: skip
     started = time.monotonic()
     plan.identity()  # a missing corpus is said before Spark is started
-    spark = open_session(args.master, memory=args.memory)
-    return Audit(spark, plan, keys, lambda text: say(f"{time.monotonic() - started:6.1f} s  {text}"))
+    with _session(args) as spark:
+        yield Audit(spark, plan, keys, lambda text: say(f"{time.monotonic() - started:6.1f} s  {text}"))
 
 
 @_clear_errors
@@ -194,15 +217,12 @@ def _run(args: argparse.Namespace) -> int:
 
     policy = load_policy(args.policy)
     started = time.monotonic()
-    audit = _open(args)
-    try:
+    with _open(args) as audit:
         if args.job in ("encode", "fpr", "leakage", "sweep"):
             result = publish.single(audit, args.job, args.keys)
         else:
             audit.run(with_sweep=not args.no_sweep)
             result = publish.publish(audit, policy)
-    finally:
-        audit.spark.stop()
     emit_json({**result, "seconds": round(time.monotonic() - started, 1)})
     return 1 if result.get("verdict") == "fail" else 0
 
@@ -214,11 +234,8 @@ def _plan(args: argparse.Namespace) -> int:
     if args.target_fpr == 0:
         raise AuditError("--target-fpr must be above 0: no encoding is without false positives")
     started = time.monotonic()
-    audit = _open(args)
-    try:
+    with _open(args) as audit:
         result = publish.plan(audit, args.target_fpr, args.max_bits)
-    finally:
-        audit.spark.stop()
     say(f"recommended: m = {result['bits']}, k = {result['hashes']}, {result['encoding']}, {result['hardening']}")
     emit_json({**result, "seconds": round(time.monotonic() - started, 1)})
     return 0
@@ -242,14 +259,10 @@ def _flights(args: argparse.Namespace) -> int:
 
 @_clear_errors
 def _generate(args: argparse.Namespace) -> int:
-    from secroute.audit.session import open_session
     from secroute.audit.workloads import generate
 
-    spark = open_session(args.master, memory=args.memory)
-    try:
+    with _session(args) as spark:
         result = generate(spark, args.workload, args.out, args.messages, args.predicates, args.interfaces, args.seed)
-    finally:
-        spark.stop()
     emit_json(result)
     return 0
 
@@ -258,30 +271,22 @@ def _generate(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     from secroute.audit import flights
     from secroute.audit.bench import Sizes, bench
-    from secroute.audit.session import open_session
     from secroute.encoding.profile import load_profile
 
     profile = load_profile(args.profile) if args.profile else flights.profile()
     sizes = Sizes(args.messages, args.predicates, args.sql_messages, args.exact_messages)
-    spark = open_session(args.master, memory=args.memory)
-    try:
+    with _session(args) as spark:
         result = bench(spark, sizes, profile, args.narrow, args.seed, say, args.engine)
-    finally:
-        spark.stop()
     emit_json(result)
     return 0
 
 
 @_clear_errors
 def _theory(args: argparse.Namespace) -> int:
-    from secroute.audit.session import open_session
     from secroute.audit.theory import run_theory
 
-    spark = open_session(args.master, memory=args.memory)
-    try:
+    with _session(args) as spark:
         result = run_theory(spark, args.out, args.sets, args.predicates_max, args.seed)
-    finally:
-        spark.stop()
     (args.out / "theory.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     emit_json(result)
     return 0 if result["findings_hold"] else 1
