@@ -80,20 +80,29 @@ class GatewayServicer(gateway_pb2_grpc.GatewayServicer):
 
     async def Session(self, requests: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
         """One stream."""
-        loop, writer = asyncio.get_running_loop(), asyncio.current_task()
+        loop = asyncio.get_running_loop()
         connection = Connection(self._node, await _answered(context, self._owner(context)))
-        # A writer that hangs on a client that does not read is ended some time after its session let go of it.
-        connection.on_end = lambda: loop.call_later(_LINGER_S, writer.cancel) if writer else None
+        writer = asyncio.create_task(self._write(connection, context))
         reader = asyncio.create_task(self._read(connection, context))
+        # A writer that hangs on a client that does not read is ended some time after its session let go of it. Not
+        # this task: gRPC tells the client nothing of a handler that was cancelled, and the stream would stay open.
+        connection.on_end = lambda: loop.call_later(_LINGER_S, writer.cancel)
         timeout_s = self._node.config.sessions.hello_timeout_s
         timer = loop.call_later(timeout_s * 1.01, lambda: asyncio.ensure_future(connection.hello_expired()))
         try:
-            async for frame in connection.frames():
-                await context.write(encode_router_frame(frame))
+            await asyncio.wait([writer])
+            if not writer.cancelled():
+                writer.result()
         finally:
             timer.cancel()
+            writer.cancel()
             reader.cancel()
             await connection.lost()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def _write(self, connection: Connection, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        async for frame in connection.frames():
+            await context.write(encode_router_frame(frame))
 
     async def _read(self, connection: Connection, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         try:
