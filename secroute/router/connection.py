@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 
 from secroute.errors import DrainingError, ForbiddenError, SecrouteError, StoreError
 from secroute.router.jobs import Job
+from secroute.router.links import Links
 from secroute.router.machine import Action, Do, End, Phase, Reply
 from secroute.router.node import OPEN_BYTES_MAX, Node
 from secroute.router.session import Session
@@ -170,11 +171,19 @@ class Connection:
         node.counters.batches_in += 1
         node.counters.messages_in += len(frame.batch)
         node.counters.bytes_in += size
-        await self._pace(session, size)
-        await node.pipeline.room(OPEN_BYTES_MAX)
-        if node.links is not None and job.problem is None:
-            await node.links.inject(job)
-        node.pipeline.submit(job)
+        try:
+            await self._pace(session, size)
+            await node.pipeline.room(OPEN_BYTES_MAX)
+        finally:
+            # It counts as received: even if the stream ends here it is done now, and the result waits for a resume.
+            if node.links is None or job.problem is not None:
+                node.pipeline.submit(job)
+            else:
+                await asyncio.shield(self._inject(node.links, job))
+
+    async def _inject(self, links: Links, job: Job) -> None:
+        await links.inject(job)
+        self._node.pipeline.submit(job)
 
     async def _pace(self, session: Session, size: int) -> None:
         """A publisher beyond its rate is not read for a while; its own stream alone feels it."""
