@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from secroute import limits
 from secroute.errors import InputError, QueueFullError, StoreError
 from secroute.opaque import EncodedBatch
 from secroute.overlay.hops import Hop, Wanted
@@ -29,12 +30,13 @@ from secroute.wire.frames import Mode
 from secroute.wire.link_frames import Header
 
 ANYBODY = b""  # held for whoever wants it, until the network is known
+PART_BYTES_MAX = limits.FRAME_BYTES_MAX - 4_096  # columns of one transfer; header and scope need less than the rest
 Rows = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
 class Kept:
-    """A row on disk, and how many neighbours still need it."""
+    """A row on disk, and how many transfers still need it."""
 
     id: int
     refs: int
@@ -259,12 +261,14 @@ class Forwarder:
         kept = None
         if item.mode is Mode.AT_LEAST_ONCE:
             rows = np.unique(np.concatenate([hop.rows for hop in hops]))
-            kept = Kept(self._keep(take(batch, rows), None, item.expires, unit, unix_ms), len(hops))
+            kept = Kept(self._keep(take(batch, rows), None, item.expires, unit, unix_ms), 0)
         for hop in hops:
             header = Header(*copy, view.graph.ids[hop.source], view.stamp)
-            part = take(batch, hop.rows)
             to = view.graph.ids[hop.neighbour]
-            routed.outgoing.append(Outgoing(to, header, part, item.mode, item.expires, _packed(hop.destinations), kept))
+            for part, destinations in _fitting(take(batch, hop.rows), hop.destinations):
+                routed.outgoing.append(Outgoing(to, header, part, item.mode, item.expires, destinations, kept))
+        if kept is not None:
+            kept.refs = len(routed.outgoing)
 
     def _keep(self, batch: EncodedBatch, held_for: bytes | None, expires: float, unit: LinkUnit, unix_ms: int) -> int:
         number = self._next_id
@@ -276,6 +280,21 @@ class Forwarder:
 
 def _bytes_of(routers: int) -> int:
     return (routers + 7) // 8
+
+
+def _fitting(batch: EncodedBatch, destinations: Wanted | None) -> Iterator[tuple[EncodedBatch, bytes]]:
+    """A batch in parts that fit into a frame each, with their destinations.
+
+    What a client's frame just held is too much for a transfer, which says more: the neighbour would refuse the frame
+    and end the link, again and again.
+    """
+    packed = _packed(destinations)
+    size = batch.bits.nbytes + batch.ids.nbytes + batch.offsets.nbytes + batch.payloads.nbytes + len(packed)
+    if size <= PART_BYTES_MAX or len(batch) == 1:
+        yield batch, packed
+        return
+    for rows in np.array_split(np.arange(len(batch)), 2):
+        yield from _fitting(take(batch, rows), None if destinations is None else destinations[rows])
 
 
 def _packed(destinations: Wanted | None) -> bytes:
