@@ -234,5 +234,5 @@ class PageBook:
         return [page for known in self._pages.values() for page in known.values()]
 
     def filters(self, origin: bytes) -> int:
-        """How many filters a router advertises."""
-        return sum(len(page.bits) for page in self._pages.get(origin, {}).values())
+        """How many filters a router advertises; may be asked from another thread."""
+        return sum(len(page.bits) for page in list(self._pages.get(origin, {}).values()))

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from secroute.errors import ConfigError
 from secroute.router.config import parse_address
 from secroute.router.counters import Histogram
+from secroute.router.links import Links
 from secroute.router.node import Node
 
 _COUNTERS = {
@@ -66,8 +67,42 @@ class NodeCollector:
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(f"secroute_{name}", text, value=value)
+        if node.links is not None:
+            yield from _overlay(node.links)
         yield _histogram("secroute_match_seconds", "time of one matching call", node.counters.match_s)
         yield _histogram("secroute_commit_seconds", "time of one store transaction", node.counters.commit_s)
+
+
+def _overlay(links: Links) -> Iterator[Any]:
+    """The network as this router sees it. Links are told apart by the names that the operator gave them."""
+    filters = links.origins()
+    gauges = {
+        "overlay_routers": ("routers that can be reached, this one included", len(links.view.numbers)),
+        "overlay_filters": ("filters that other routers advertise", sum(filters.values())),
+        "overlay_held_batches": ("batches kept for routers that are away", links.held),
+        "overlay_synced": ("1 once a neighbour has told what it knows", int(links.synced)),
+    }
+    for name, (text, value) in gauges.items():
+        yield GaugeMetricFamily(f"secroute_{name}", text, value=value)
+    counters = {
+        "overlay_messages_injected": ("messages that entered the network here", links.injected),
+        "overlay_messages_reinjected": ("messages brought in anew after the network changed", links.reinjected),
+        "overlay_messages_duplicate": ("copies that had arrived before", links.duplicates),
+    }
+    for name, (text, value) in counters.items():
+        yield CounterMetricFamily(f"secroute_{name}", text, value=value)
+    up = GaugeMetricFamily("secroute_link_up", "1 while the link to a neighbour is up", labels=["neighbour"])
+    queued = GaugeMetricFamily("secroute_link_queued_messages", "messages without an answer", labels=["neighbour"])
+    sent = CounterMetricFamily("secroute_link_messages_out", "messages sent to a neighbour", labels=["neighbour"])
+    came = CounterMetricFamily("secroute_link_messages_in", "messages from a neighbour", labels=["neighbour"])
+    lost = CounterMetricFamily("secroute_link_messages_dropped", "best effort cut on a slow link", labels=["neighbour"])
+    for name, peer in links.peers.items():
+        up.add_metric([name], int(peer.up))
+        queued.add_metric([name], peer.queued)
+        sent.add_metric([name], peer.messages_out)
+        came.add_metric([name], peer.messages_in)
+        lost.add_metric([name], peer.messages_dropped)
+    yield from (up, queued, sent, came, lost)
 
 
 def _histogram(name: str, text: str, histogram: Histogram) -> HistogramMetricFamily:

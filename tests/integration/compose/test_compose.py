@@ -154,6 +154,9 @@ def test_the_commands_of_the_file(services: dict[str, Any], tmp_path: Path) -> N
             time.sleep(0.1)
         assert _numbers(local.log("subscriber-1")) == wanted
         assert _numbers(local.log("subscriber-2"))
+        assert _metric(local, "router-1", "overlay_routers") == 3
+        assert _metric(local, "router-1", "overlay_messages_injected_total") > 0
+        assert _metric(local, "router-2", r'link_messages_in_total{neighbour="router-1"}') > 0
         for name in ROUTERS:
             local.running[name].send_signal(signal.SIGTERM)
     finally:
@@ -164,17 +167,23 @@ def _numbers(log: str) -> list[int]:
     return [int(number) for number in re.findall(r"number=(\d+)", log)]
 
 
+def _metric(local: Local, router: str, name: str) -> float:
+    """One figure, as Prometheus sees it."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{local.ports[router][1]}/metrics", timeout=10) as answer:
+        found = re.search(rf"^secroute_{re.escape(name)} (\S+)$", str(answer.read(), "utf-8"), re.MULTILINE)
+    assert found, f"{router} has no figure {name}"
+    return float(found[1])
+
+
 def _wait_subscribed(local: Local) -> None:
-    """Until every router knows the desks' filters: what Prometheus would see."""
+    """Until the publisher's router knows what the desks of the others ask for."""
     end = time.monotonic() + 60
-    for name in ROUTERS[1:]:
-        while True:
-            with urllib.request.urlopen(f"http://127.0.0.1:{local.ports[name][1]}/metrics", timeout=10) as answer:
-                if re.search(r"^secroute_durable_subscriptions 1\.0", str(answer.read(), "utf-8"), re.MULTILINE):
-                    break
-            assert time.monotonic() < end, f"{name} has no subscription: {local.log(name)[-2_000:]}"
-            time.sleep(0.1)
-    time.sleep(2.0)  # advertisements travel
+    while True:
+        asked = [_metric(local, name, "filters") for name in ROUTERS[1:]]
+        if all(asked) and _metric(local, ROUTERS[0], "overlay_filters") == sum(asked):
+            return
+        assert time.monotonic() < end, f"{asked} filters: {local.log(ROUTERS[0])[-2_000:]}"
+        time.sleep(0.1)
 
 
 def test_the_routers_image_leaves_the_trusted_packages_out() -> None:

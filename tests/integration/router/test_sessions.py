@@ -11,7 +11,7 @@ from secroute.opaque import EncodedFilters, Scope
 from secroute.wire import frames
 from secroute.wire.frames import Mode
 from tests.integration.router.conftest import MakeRouter
-from tests.integration.router.raw import SCOPE, RawClient, Router, durable, filters_for, message_batch
+from tests.integration.router.raw import SCOPE, RawClient, Router, durable, filters_for, message_batch, wait_for
 
 BEST = Mode.BEST_EFFORT
 
@@ -127,7 +127,7 @@ def test_resume_within_grace(make_router: MakeRouter) -> None:
             await sub.publish_only(message_batch([100]))
             await sub.expect(frames.PublishResults)
             await sub.close()
-            await asyncio.sleep(0.2)
+            await asyncio.to_thread(wait_for, lambda: router.events("stream-lost"), "the router to notice")
             await pub.publish(message_batch(range(6, 12)), BEST)
             async with RawClient(router.target) as again:
                 back = await again.hello(resume_token=welcome.resume_token)
