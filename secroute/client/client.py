@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import random
-from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Coroutine, Iterable, Mapping
 from typing import Any, Self
 
 from secroute import limits
@@ -64,6 +64,7 @@ class Client:
         self._connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
+        self._failure: ClientError | None = None
         self._drained = False
 
     def _duplicates(self) -> Duplicates:
@@ -73,7 +74,7 @@ class Client:
 
     async def __aenter__(self) -> Self:
         for work in (self._run, self._outbox.run, self._outbox.expire, self._watch_keyring):
-            self._tasks.append(asyncio.create_task(work()))
+            self._begin(work())
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 await asyncio.shield(self._connected)
@@ -86,13 +87,15 @@ class Client:
         return self
 
     async def __aexit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._options.publish_timeout_s):
-                    await self.flush()
-        for subscription in self._table.all():
-            await subscription.close()
-        await self._stop(goodbye=True)
+        try:
+            if kind is None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._options.publish_timeout_s):
+                        await self.flush()
+            # Together: a router that does not answer costs the time of one answer, not of all.
+            await asyncio.gather(*(subscription.close() for subscription in self._table.all()))
+        finally:
+            await self._stop(goodbye=True)
 
     async def flush(self) -> None:
         """Return once everything published so far has its result, good or bad."""
@@ -103,17 +106,31 @@ class Client:
         self._closing = True
         for task in self._tasks[1:]:
             task.cancel()
-        if self._link is not None and goodbye:
-            await self._link.close(goodbye=True)
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        self._acks.detach()
-        self._outbox.fail(ClientError("the client was closed"))
-        if not self._connected.done():
+        try:
+            if self._link is not None and goodbye:
+                await self._link.close(goodbye=True)
+        finally:
+            self._acks.detach()
+            self._outbox.fail(ClientError("the client was closed"))
             self._connected.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """No task of ours fails. If one does, nobody may wait for what it will never do."""
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        _log.error("the client has failed", exc_info=error)
+        self._failure = ClientError(f"the client has failed ({type(error).__name__}); its log says where")
+        self._outbox.fail(self._failure)
+        for subscription in self._table.all():
+            failed(subscription, self._failure)
 
     @property
     def connected_to(self) -> str | None:
@@ -154,8 +171,8 @@ class Client:
         return count
 
     def _put(self, message: Publishable, payload: bytes, best_effort: bool, ttl_s: float) -> asyncio.Future[None]:
-        if self._closing:
-            raise ClientError("the client is closed")
+        if self._closing or self._failure is not None:
+            raise self._failure or ClientError("the client is closed")
         if not 0 <= ttl_s * 1000 <= limits.TTL_MS_MAX:
             raise LimitError(f"a time to live is 0..{limits.TTL_MS_MAX // 1000} s, not {ttl_s:g}")
         if not isinstance(message, Message):
@@ -188,6 +205,9 @@ class Client:
         consumers share it. ``match_all``: allow a predicate whose bits would match everything.
         """
         node = parse(predicate) if isinstance(predicate, str) else predicate
+        if not (0 <= ack_timeout_s * 1000 <= limits.ACK_TIMEOUT_MS_MAX and 0 <= tries_max <= limits.TRIES_MAX):
+            most = f"0..{limits.ACK_TIMEOUT_MS_MAX // 1000} s and 0..{limits.TRIES_MAX} tries"
+            raise LimitError(f"acks may take {most}, not {ack_timeout_s:g} s and {tries_max} tries")
         self._next_subscription += 1
         number = self._next_subscription
         ledger, attachment = self._ordinary, None
@@ -198,7 +218,8 @@ class Client:
             duplicates = self._durable_duplicates.setdefault(name, self._duplicates())
             ledger = Ledger(number, prefetch or self._options.credit_messages, self._options.credit_bytes, duplicates)
             attachment = Durable(name, shared, int(ack_timeout_s * 1000), tries_max)
-        return Subscription(self, number, node, match_all=match_all, durable=attachment, ledger=ledger, on_gap=on_gap)
+        told = None if on_gap is None else _guarded(on_gap)
+        return Subscription(self, number, node, match_all=match_all, durable=attachment, ledger=ledger, on_gap=told)
 
     async def _activate(self, subscription: Subscription) -> None:
         try:
@@ -244,7 +265,7 @@ class Client:
         attempt = 0
         while not self._closing:
             target = self._targets[attempt % len(self._targets)]
-            link = Link(target, self._identity)
+            link, broke = Link(target, self._identity), False
             try:
                 welcome = await link.open(self._hello(target), self._options.attempt_timeout_s)
                 attempt = attempt % len(self._targets)
@@ -255,13 +276,17 @@ class Client:
                 final = isinstance(error, RefusedError) and error.reason in _FINAL_REASONS
                 if final and not self._connected.done() and len(self._targets) == 1:
                     self._connected.set_exception(error)
+            except Exception:
+                # Nobody knows what was done with the frame, so the session is not resumed; everything is asked anew.
+                _log.exception("connection to %s: a frame could not be handled", target)
+                self._resume, broke = None, True
             finally:
                 self._detach()
                 await link.close()
             if self._drained:
                 self._drained = False
             else:
-                await asyncio.sleep(self._pause(attempt))
+                await asyncio.sleep(self._options.backoff_max_s if broke else self._pause(attempt))
             attempt += 1
 
     def _pause(self, attempt: int) -> float:
@@ -318,7 +343,7 @@ class Client:
                 if subscription is not None:
                     failed(subscription, refusal(frame.problem))
             case frames.Drain():
-                self._tasks.append(asyncio.create_task(self._drain(frame.deadline_s)))
+                self._begin(self._drain(frame.deadline_s))
             case frames.Goodbye():
                 self._resume = None
                 problem = frame.problem or frames.Problem("goodbye", "the router ended the session")
@@ -401,6 +426,18 @@ def connect(
         require_loopback(targets)
     keys = keyring if isinstance(keyring, Keyring) else Keyring.load(keyring)
     return Client(targets, keys, identity, options or Options())
+
+
+def _guarded(on_gap: OnGap) -> OnGap:
+    """An application's function, called while frames are handled: what it raises is logged and ends nothing."""
+
+    def call(gap: Gap) -> None:
+        try:
+            on_gap(gap)
+        except Exception:
+            _log.exception("on_gap raised")
+
+    return call
 
 
 async def _all(results: Iterable[Awaitable[None]]) -> None:

@@ -7,7 +7,7 @@ be under way is bounded by the publish window and by credits.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 import time
 from collections import deque
 from typing import Any
@@ -23,6 +23,9 @@ from secroute.wire.client_frames import encode_client_frame
 from secroute.wire.frames import ClientFrame, Goodbye, Hello, Ping, Pong, Problem, RouterFrame, Welcome
 from secroute.wire.router_frames import decode_router_frame
 
+_log = logging.getLogger("secroute.client")
+_GOODBYE_S = 2.0  # how long a router may take to read the last frames
+
 SOFTWARE = f"secroute-python/{__version__}"
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", limits.FRAME_BYTES_MAX),
@@ -31,6 +34,7 @@ _CHANNEL_OPTIONS = [
     ("grpc.enable_retries", 0),
 ]
 
+_GONE = (grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
 _UNREACHABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 
 
@@ -55,7 +59,6 @@ class Link:
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._heard_s = time.monotonic()
-        self._closing = False
 
     async def open(self, hello: Hello, timeout_s: float) -> Welcome:
         """Say hello; returns the router's welcome or raises why there is none. The caller closes the link."""
@@ -66,7 +69,7 @@ class Link:
                 first = await self.receive()
         except TimeoutError:
             raise ConnectionLostError(f"{self.target}: no answer within {timeout_s:g} s") from None
-        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+        except _GONE as error:
             raise _lost(self.target, error) from None
         if isinstance(first, Goodbye):
             raise refusal(first.problem or Problem("protocol", "the router said goodbye at once"))
@@ -94,13 +97,15 @@ class Link:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                # gRPC says so when the call itself was cancelled, by our own watch.
-                raise ConnectionLostError(f"{self.target}: nothing was heard for too long") from None
-            except (grpc.RpcError, asyncio.InvalidStateError) as error:
+                # gRPC says so when the call itself was cancelled, by our own watch or writer.
+                raise ConnectionLostError(f"{self.target}: the stream was given up") from None
+            except _GONE as error:
                 raise _lost(self.target, error) from None
             if message is grpc.aio.EOF:  # type: ignore[attr-defined]
                 raise ConnectionLostError(f"{self.target}: {await self._ended()}")
             self._heard_s = time.monotonic()
+            if message is None:  # what gRPC makes of bytes that do not parse
+                raise ConnectionLostError(f"{self.target}: the router sent something that is not a frame")
             try:
                 frame = decode_router_frame(message)
             except SecrouteError as error:
@@ -122,23 +127,20 @@ class Link:
 
     async def close(self, goodbye: bool = False) -> None:
         """End the stream; with ``goodbye`` everything queued is sent first and the session ends for good."""
-        self._closing = True
-        if goodbye and self._tasks:
-            self.send(Goodbye())
-            with contextlib.suppress(TimeoutError, asyncio.CancelledError):
-                await asyncio.wait_for(asyncio.shield(self._tasks[0]), 2.0)
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        if self._call is not None:
-            self._call.cancel()
-        await self._channel.close()
+        try:
+            if goodbye and self._tasks:
+                self.send(Goodbye())
+                await asyncio.wait(self._tasks[:1], timeout=_GOODBYE_S)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            if self._call is not None:
+                self._call.cancel()
+            await self._channel.close()
 
     async def _write(self) -> None:
-        # The reader says that the link is lost.
-        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError, asyncio.CancelledError):
+        try:
             while True:
                 while self._out:
                     frame = self._out.popleft()
@@ -148,6 +150,12 @@ class Link:
                         return
                 self._wake.clear()
                 await self._wake.wait()
+        except _GONE:
+            pass  # the reader says that the link is lost
+        except Exception:
+            # Without a writer the link is mute; the reader must not wait for answers that cannot come.
+            _log.exception("%s: a frame could not be sent", self.target)
+            self._call.cancel()
 
     async def _keep_alive(self, keepalive_s: float) -> None:
         while True:
