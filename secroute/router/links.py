@@ -115,6 +115,7 @@ class Links:
         self._thread = ThreadPoolExecutor(1, "secroute-links")
         self._tasks: list[asyncio.Task[None]] = []
         self._loop = asyncio.get_running_loop()
+        self._store_failed = False
         self.injected = self.reinjected = self.duplicates = 0
         self._recover()
 
@@ -338,13 +339,27 @@ class Links:
             unit = LinkUnit(done=self._done, pages=pages, origins_dropped=dropped)
             self._done = []
             results = await loop.run_in_executor(self._thread, self._forwarder.process, self.view, items, unit)
+            self._note_store(unit)
             for routed in results:
                 self._finish(routed)
+
+    def _note_store(self, unit: LinkUnit) -> None:
+        """What was not written is written later; else it would stay on disk, and count as waiting, for ever."""
+        error, failed = unit.error, self._store_failed
+        self._store_failed = error is not None
+        if error is not None:
+            self._done = unit.done + self._done
+            self._demands.put_back(unit.pages, unit.origins_dropped)
+            self._loop.call_later(STORE_RETRY_S, self._work.set)
+            if not failed:
+                self._log.error("links-store-refuses", code=error.code, reason=str(error))
+        elif failed:
+            self._log.info("links-store-recovered")
 
     def _finish(self, routed: Routed) -> None:
         item = routed.item
         if routed.error is not None:
-            self._failed(item, routed.error)
+            self._failed(routed, routed.error)
             return
         if routed.parked:
             self._parked.append((time.monotonic() + PARK_S, item))
@@ -365,14 +380,14 @@ class Links:
             self._release()
         item.done(None)
 
-    def _failed(self, item: Item, error: SecrouteError) -> None:
+    def _failed(self, routed: Routed, error: SecrouteError) -> None:
+        item = routed.item
         if item.published or item.header is not None:
             item.done(error)  # whoever sent it still has it
-        elif item.batch is None:
+        elif routed.unreadable:
             self._log.error("kept-unreadable", row=item.kept.id if item.kept else 0, reason=str(error))
         else:
-            self._log.error("links-store-refuses", code=error.code, reason=str(error))
-            asyncio.get_running_loop().call_later(STORE_RETRY_S, self.submit, item)
+            self._loop.call_later(STORE_RETRY_S, self.submit, item)
 
     def _drop_ref(self, kept: Kept) -> None:
         kept.refs -= 1

@@ -91,6 +91,8 @@ class Routed:
     anew: int = 0
     duplicates: int = 0
     error: StoreError | QueueFullError | None = None
+    unreadable: bool = False
+    """Its row is damaged: trying again is in vain."""
 
 
 class Forwarder:
@@ -144,6 +146,7 @@ class Forwarder:
         except StoreError as error:
             self._guard.failed()
             self._guard.next_segment = mark
+            unit.error = error
             return [Routed(item, error=error) for item in items]
         for row in unit.kept:
             self._note_size(row.id, len(row.data))
@@ -158,7 +161,7 @@ class Forwarder:
             try:
                 item.batch = self._store.load(item.kept.id if item.kept else 0)
             except (StoreError, InputError) as error:
-                return Routed(item, error=StoreError(f"links: a kept row cannot be read: {error}"))
+                return Routed(item, unreadable=True, error=StoreError(f"links: a kept row cannot be read: {error}"))
         # Who sent it keeps it and tries again. Publishers are stopped first, so that what is under way finds room.
         room = self._bytes_max if item.published else 2 * self._bytes_max if item.header is not None else float("inf")
         if self.bytes_kept > room:

@@ -136,6 +136,12 @@ class Demands:
         self._writes, self._dropped = {}, []
         return writes, dropped
 
+    def put_back(self, writes: list[tuple[bytes, int, bytes]], dropped: list[bytes]) -> None:
+        """They were not stored after all; what has come since is newer."""
+        gone = set(self._dropped)
+        self._writes = {(origin, index): data for origin, index, data in writes if origin not in gone} | self._writes
+        self._dropped = dropped + self._dropped
+
     def filters(self) -> dict[bytes, int]:
         """Every other router heard of, and how many filters it advertises."""
         return {origin: self._book.filters(origin) for origin in sorted(self._book.origins())}

@@ -54,6 +54,8 @@ class LinkUnit:
     forget_seen_before: int = 0
     pages: list[tuple[bytes, int, bytes]] = field(default_factory=list)
     origins_dropped: list[bytes] = field(default_factory=list)
+    error: StoreError | None = None
+    """Why nothing of it was committed."""
 
     def __bool__(self) -> bool:
         parts = (self.kept, self.done, self.seen, self.forget_seen_before, self.pages, self.origins_dropped)
@@ -109,8 +111,9 @@ class LinkStore:
             db.executemany("INSERT INTO seen VALUES (?, ?, ?)", unit.seen)
             if unit.forget_seen_before:
                 db.execute("DELETE FROM seen WHERE seq < ?", (unit.forget_seen_before,))
-            db.executemany("INSERT OR REPLACE INTO page VALUES (?, ?, ?)", unit.pages)
+            # In this order: the pages of a router that was forgotten and is back are newer.
             db.executemany("DELETE FROM page WHERE origin = ?", [(origin,) for origin in unit.origins_dropped])
+            db.executemany("INSERT OR REPLACE INTO page VALUES (?, ?, ?)", unit.pages)
 
     def kept(self) -> list[tuple[int, bytes | None, int, int]]:
         """(id, held for, expiry, bytes) of everything kept, oldest first."""
