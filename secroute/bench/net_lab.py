@@ -216,13 +216,17 @@ class Network:
                 return None
 
     def wait_whole(self, timeout_s: float = 30.0, *, filters: int | None = None) -> None:
-        """Wait until all running routers see the same network, and (if asked) so many filters in all."""
+        """Wait until all running routers see the same network with all links between them, and so many filters in all.
+
+        All links: a ring is connected before its last link is up, and then changes once more.
+        """
         end = time.monotonic() + timeout_s
         running = [name for name in self.names if self.pid(name)]
         while True:
             answers = [answer for name in running if (answer := self.ask(name)) is not None]
             whole = len(answers) == len(running) and len({overlay.stamp for overlay, _ in answers}) == 1
             whole = whole and all(len(overlay.routers) + 1 >= len(running) for overlay, _ in answers)
+            whole = whole and all(each.up for overlay, _ in answers for each in overlay.links if each.name in running)
             if whole and filters is not None:
                 own = {overlay.router: 0 for overlay, _ in answers}
                 counts = [sum(each.filters for each in overlay.routers) for overlay, _ in answers]

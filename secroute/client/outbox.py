@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from secroute.client.body import encode_body
@@ -20,11 +21,12 @@ from secroute.client.link import refusal
 from secroute.client.options import Options
 from secroute.client.stats import ClientStats
 from secroute.content import Value
-from secroute.errors import LimitError, PublishTimeoutError, SecrouteError
+from secroute.errors import ClientError, LimitError, PublishTimeoutError, SecrouteError
 from secroute.opaque import EncodedBatch
 from secroute.wire.columns import batch_bytes
 from secroute.wire.frames import Mode, Publish, PublishResult, SessionLimits
 
+_log = logging.getLogger("secroute.client")
 _PARCELS_AHEAD = 8  # sealed batches that may wait for the window
 _OFF_LOOP_MESSAGES = 16  # smaller batches are encoded faster than a thread is woken
 
@@ -74,6 +76,7 @@ class Outbox:
     def __init__(self, book: EpochBook, options: Options, stats: ClientStats) -> None:
         self._book, self._options, self._stats = book, options, stats
         self._items: deque[_Item] = deque()
+        self._packing: list[_Item] = []
         self._waiting: deque[Parcel] = deque()
         self._inflight: OrderedDict[int, Parcel] = OrderedDict()
         self._inflight_messages = 0
@@ -100,8 +103,9 @@ class Outbox:
 
     @property
     def idle(self) -> bool:
-        """Nothing queued and nothing without a result."""
-        return not (self._items or self._waiting or self._inflight)
+        """Nobody waits for a result: everything has one, or was given up."""
+        parcels = (*self._waiting, *self._inflight.values())
+        return not (self._items or self._packing or any(parcel.live for parcel in parcels))
 
     async def run(self) -> None:
         """Pack batches for ever."""
@@ -111,8 +115,9 @@ class Outbox:
                 await self._changed.wait()
             if len(self._items) < self._options.batch_messages:
                 await asyncio.sleep(self._options.linger_s)
-            items = self._take()
-            await self._pack(items)
+            self._packing = self._take()
+            await self._pack([item for item in self._packing if not item.done.done()])
+            self._packing = []
             while len(self._waiting) > _PARCELS_AHEAD:
                 self._room.clear()
                 await self._room.wait()
@@ -123,7 +128,7 @@ class Outbox:
             await asyncio.sleep(min(1.0, self._options.publish_timeout_s / 4))
             now = time.monotonic()
             waiting = [item for parcel in (*self._inflight.values(), *self._waiting) for item in parcel.items]
-            for item in (*waiting, *self._items):
+            for item in (*waiting, *self._packing, *self._items):
                 if item.deadline_s < now and not item.done.done():
                     item.done.set_exception(PublishTimeoutError("no result within the time allowed"))
                     self._stats.publish_failed += 1
@@ -135,7 +140,8 @@ class Outbox:
         """Nothing will be sent any more."""
         for parcel in (*self._inflight.values(), *self._waiting):
             _resolve(parcel.items, error)
-        _resolve(self._items, error)
+        _resolve((*self._packing, *self._items), error)
+        self._packing = []
         self._items.clear()
         self._waiting.clear()
         self._inflight.clear()
@@ -153,8 +159,7 @@ class Outbox:
             size += len(item.body)
         return taken
 
-    async def _pack(self, items: Sequence[_Item]) -> None:
-        live = [item for item in items if not item.done.done()]
+    async def _pack(self, live: list[_Item]) -> None:
         if not live:
             return
         messages, bodies = [item.attributes for item in live], [item.body for item in live]
@@ -163,7 +168,10 @@ class Outbox:
                 batch = self._book.seal(messages, bodies)
             else:
                 batch = await asyncio.to_thread(self._book.seal, messages, bodies)
-        except SecrouteError as error:
+        except Exception as error:
+            if not isinstance(error, SecrouteError):
+                _log.exception("messages could not be sealed")
+                error = ClientError(f"the message could not be sealed ({type(error).__name__})")
             _resolve(live, error)
             self._stats.publish_failed += len(live)
             return

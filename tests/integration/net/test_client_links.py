@@ -105,7 +105,7 @@ def test_a_fault_of_its_own_is_told_to_whoever_publishes(router: Router, monkeyp
 
     async def work() -> None:
         async with client(router.target) as publisher, publisher.subscribe("a = 1") as messages:
-            monkeypatch.setattr(publisher._book, "seal", broken)
+            monkeypatch.setattr(publisher._outbox, "_take", broken)
             first = asyncio.create_task(publisher.publish({"a": 1}))
             with pytest.raises(ClientError, match=r"has failed \(RuntimeError\)"):
                 await asyncio.wait_for(anext(messages), 5)

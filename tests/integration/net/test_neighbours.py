@@ -120,9 +120,11 @@ def delivers(net: Network) -> bool:
             connect(net.target("r1"), **arguments) as receiver,
             receiver.subscribe("a = 1") as messages,
         ):
-            await asyncio.sleep(0.3)
-            await publisher.publish({"a": 1})
-            return await messages.next(5) is not None
+            for _ in range(20):  # until r0 has heard what is asked for at r1
+                await publisher.publish({"a": 1})
+                if await messages.next(0.5) is not None:
+                    return True
+            return False
 
     return asyncio.run(work())
 
