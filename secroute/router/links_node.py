@@ -30,7 +30,7 @@ from secroute.wire.link_frames import LinkFrame, LinkGoodbye, LinkHello, decode_
 
 SHUN_S = 2.0  # how long a neighbour that broke the rules is not let in again
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 1.0
-_GONE = (LinkEndedError, TimeoutError, grpc.RpcError, grpc.aio.BaseError)
+_GONE = (LinkEndedError, TimeoutError, grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
 _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", 2 * limits.FRAME_BYTES_MAX),
     ("grpc.max_send_message_length", 2 * limits.FRAME_BYTES_MAX),
