@@ -110,7 +110,7 @@ async def kill_and_return(traffic: Traffic, victim: str, away_s: float) -> float
     async with contextlib.AsyncExitStack() as stack:
         await traffic.subscribe(stack)
         publisher = await traffic._client(stack, traffic.net.names[0])
-        await asyncio.to_thread(traffic.net.wait_whole, 30.0, filters=traffic.filters)
+        await asyncio.to_thread(traffic.net.wait_whole, 90.0, filters=traffic.filters)
         began = time.monotonic()
         publishing = asyncio.create_task(traffic.publish(publisher, began + away_s + 2.5))
         await asyncio.sleep(1.0)
