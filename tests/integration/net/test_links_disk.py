@@ -31,7 +31,7 @@ def test_what_a_neighbour_has_goes_from_the_disk_even_if_that_failed_once(make_n
         async with client(net, "r1") as receiver, client(net, "r0") as publisher:
             await receiver.hello()
             await receiver.subscribe(1, filters_for(range(128)))
-            await asyncio.to_thread(net.wait_whole, 10, filters=128)
+            await asyncio.to_thread(net.wait_whole, 30, filters=128)
             await publisher.hello()
             on_disk(net, "r0", REFUSE)
             assert (await publisher.publish(message_batch([1]))).problem is None

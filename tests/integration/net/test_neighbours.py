@@ -247,11 +247,11 @@ def test_two_routers_that_both_dial_settle_on_one_link(make_network: MakeNetwork
     config = net.folder / "r1" / "router.toml"
     config.write_text(config.read_text().replace('name = "r0"', f'name = "r0"\naddress = "{net.target("r0")}"', 1))
     net.start()
-    net.wait_whole(10)
+    net.wait_whole()
     for name in ("r0", "r1", "r0"):
         net.kill(name)
         net.start(name)
-        net.wait_whole(10)
+        net.wait_whole()
     time.sleep(2.5)  # longer than the longest pause between two dials
 
     def links_made() -> int:

@@ -61,7 +61,7 @@ def test_the_fullest_frame_of_a_client_passes_a_link(make_network: MakeNetwork, 
         async with client(net, "r1") as receiver, client(net, "r0") as publisher:
             await receiver.hello()
             await receiver.subscribe(1, EncodedFilters(WIDE, np.ones((1, limits.WORDS_MAX), np.uint64)))
-            await asyncio.to_thread(net.wait_whole, 10, filters=1)
+            await asyncio.to_thread(net.wait_whole, 30, filters=1)
             await publisher.hello()
             batch = fullest_batch()
             assert (await publisher.publish(batch)).problem is None
