@@ -6,7 +6,13 @@ where, and what would be right. No message ever carries a secret. Both sides of 
 
 from __future__ import annotations
 
+import traceback
 from typing import ClassVar
+
+
+def place_of(error: BaseException) -> str:
+    """Where in the code an error arose: what a log may say of an error whose own text may carry a secret."""
+    return "".join(traceback.format_tb(error.__traceback__)[-3:])
 
 
 class SecrouteError(Exception):

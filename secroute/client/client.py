@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import random
-from collections.abc import AsyncIterable, Awaitable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterable, Coroutine, Iterable, Mapping
 from typing import Any, Self
 
 from secroute import limits
@@ -23,13 +23,22 @@ from secroute.client.identity import TlsIdentity, parse_targets, require_loopbac
 from secroute.client.inbox import Inbox
 from secroute.client.ledger import Duplicates, Ledger
 from secroute.client.link import SOFTWARE, Link, refusal
+from secroute.client.many import all_of, each
 from secroute.client.options import Options
 from secroute.client.outbox import Outbox
 from secroute.client.stats import ClientStats
 from secroute.client.subscription import Gap, OnGap, Subscription
 from secroute.client.table import SubscriptionTable, failed
 from secroute.content import Message, Node, Value, parse
-from secroute.errors import ClientError, ConnectError, ConnectionLostError, LimitError, RefusedError, SecrouteError
+from secroute.errors import (
+    ClientError,
+    ConnectError,
+    ConnectionLostError,
+    LimitError,
+    RefusedError,
+    SecrouteError,
+    place_of,
+)
 from secroute.keyring import Keyring
 from secroute.opaque import EncodedBatch
 from secroute.wire import frames
@@ -126,7 +135,7 @@ class Client:
         """No task of ours fails. If one does, nobody may wait for what it will never do."""
         if task.cancelled() or (error := task.exception()) is None:
             return
-        _log.error("the client has failed", exc_info=error)
+        _log.error("the client has failed: %s\n%s", type(error).__name__, place_of(error))
         self._failure = ClientError(f"the client has failed ({type(error).__name__}); its log says where")
         self._outbox.fail(self._failure)
         for subscription in self._table.all():
@@ -161,13 +170,13 @@ class Client:
         ahead = _CHUNKS_AHEAD * self._options.batch_messages
         open_results: list[asyncio.Future[None]] = []
         count = 0
-        async for message in _each(messages):
+        async for message in each(messages):
             open_results.append(self._put(message, b"", best_effort, ttl_s))
             count += 1
             if len(open_results) >= ahead:
                 half, open_results = open_results[: ahead // 2], open_results[ahead // 2 :]
-                await _all(half)
-        await _all(open_results)
+                await all_of(half)
+        await all_of(open_results)
         return count
 
     def _put(self, message: Publishable, payload: bytes, best_effort: bool, ttl_s: float) -> asyncio.Future[None]:
@@ -218,8 +227,7 @@ class Client:
             duplicates = self._durable_duplicates.setdefault(name, self._duplicates())
             ledger = Ledger(number, prefetch or self._options.credit_messages, self._options.credit_bytes, duplicates)
             attachment = Durable(name, shared, int(ack_timeout_s * 1000), tries_max)
-        told = None if on_gap is None else _guarded(on_gap)
-        return Subscription(self, number, node, match_all=match_all, durable=attachment, ledger=ledger, on_gap=told)
+        return Subscription(self, number, node, match_all=match_all, durable=attachment, ledger=ledger, on_gap=on_gap)
 
     async def _activate(self, subscription: Subscription) -> None:
         try:
@@ -276,9 +284,10 @@ class Client:
                 final = isinstance(error, RefusedError) and error.reason in _FINAL_REASONS
                 if final and not self._connected.done() and len(self._targets) == 1:
                     self._connected.set_exception(error)
-            except Exception:
+            except Exception as error:
                 # Nobody knows what was done with the frame, so the session is not resumed; everything is asked anew.
-                _log.exception("connection to %s: a frame could not be handled", target)
+                kind, where = type(error).__name__, place_of(error)
+                _log.error("connection to %s: a frame could not be handled: %s\n%s", target, kind, where)
                 self._resume, broke = None, True
             finally:
                 self._detach()
@@ -426,31 +435,3 @@ def connect(
         require_loopback(targets)
     keys = keyring if isinstance(keyring, Keyring) else Keyring.load(keyring)
     return Client(targets, keys, identity, options or Options())
-
-
-def _guarded(on_gap: OnGap) -> OnGap:
-    """An application's function, called while frames are handled: what it raises is logged and ends nothing."""
-
-    def call(gap: Gap) -> None:
-        try:
-            on_gap(gap)
-        except Exception:
-            _log.exception("on_gap raised")
-
-    return call
-
-
-async def _all(results: Iterable[Awaitable[None]]) -> None:
-    outcomes = await asyncio.gather(*results, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-
-
-async def _each(messages: Iterable[Publishable] | AsyncIterable[Publishable]) -> Any:
-    if isinstance(messages, AsyncIterable):
-        async for message in messages:
-            yield message
-    else:
-        for message in messages:
-            yield message

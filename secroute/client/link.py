@@ -17,7 +17,7 @@ import grpc.aio
 
 from secroute import __version__, limits
 from secroute.client.identity import TlsIdentity
-from secroute.errors import ConnectionLostError, RefusedError, SecrouteError, VersionError
+from secroute.errors import ConnectionLostError, RefusedError, SecrouteError, VersionError, place_of
 from secroute.wire._generated import gateway_pb2_grpc
 from secroute.wire.client_frames import encode_client_frame
 from secroute.wire.frames import ClientFrame, Goodbye, Hello, Ping, Pong, Problem, RouterFrame, Welcome
@@ -152,9 +152,9 @@ class Link:
                 await self._wake.wait()
         except _GONE:
             pass  # the reader says that the link is lost
-        except Exception:
+        except Exception as error:
             # Without a writer the link is mute; the reader must not wait for answers that cannot come.
-            _log.exception("%s: a frame could not be sent", self.target)
+            _log.error("%s: a frame could not be sent: %s\n%s", self.target, type(error).__name__, place_of(error))
             self._call.cancel()
 
     async def _keep_alive(self, keepalive_s: float) -> None:

@@ -21,7 +21,7 @@ from secroute.client.link import refusal
 from secroute.client.options import Options
 from secroute.client.stats import ClientStats
 from secroute.content import Value
-from secroute.errors import ClientError, LimitError, PublishTimeoutError, SecrouteError
+from secroute.errors import ClientError, LimitError, PublishTimeoutError, SecrouteError, place_of
 from secroute.opaque import EncodedBatch
 from secroute.wire.columns import batch_bytes
 from secroute.wire.frames import Mode, Publish, PublishResult, SessionLimits
@@ -170,7 +170,7 @@ class Outbox:
                 batch = await asyncio.to_thread(self._book.seal, messages, bodies)
         except Exception as error:
             if not isinstance(error, SecrouteError):
-                _log.exception("messages could not be sealed")
+                _log.error("messages could not be sealed: %s\n%s", type(error).__name__, place_of(error))
                 error = ClientError(f"the message could not be sealed ({type(error).__name__})")
             _resolve(live, error)
             self._stats.publish_failed += len(live)

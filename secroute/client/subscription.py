@@ -6,6 +6,7 @@ TRUSTED. Only messages that opened, are no repeats and match the predicate exact
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -89,6 +90,7 @@ class ReceivedMessage:
         await self._subscription._verdict(self._settlement, Verdict.DEAD, False)
 
 
+_log = logging.getLogger("secroute.client")
 OnGap = Callable[[Gap], None]
 Acknowledge = Callable[[], None]
 
@@ -212,7 +214,10 @@ class Subscription:
         if number:
             self._gaps_seen.add(number)
         if self._on_gap is not None:
-            self._on_gap(gap)
+            try:
+                self._on_gap(gap)
+            except Exception:  # the application's; frames are being handled here, and must go on
+                _log.exception("on_gap raised")
             acknowledge()
         elif self.durable is not None:
             count = "an unknown number of" if gap.messages is None else f"up to {gap.messages}"

@@ -209,11 +209,11 @@ def _narrow(
 
 
 @njit(nogil=True, cache=True)
-def _add_bits(mask: Any, totals: Ints, step: int) -> None:
+def _add_bits(mask: Any, totals: Ints) -> None:
     for word in range(mask.size):
         rest = mask[word]
         while rest:
-            totals[word * 64 + lowest_of(rest)] += step
+            totals[word * 64 + lowest_of(rest)] += 1
             rest &= rest - _ONE
 
 
@@ -262,7 +262,7 @@ def _dividing_bit(filters: Words, order: Dense, step: int, counts: Ints) -> int:
     seen = 0
     for at in range(0, order.size, step):
         seen += 1
-        _add_bits(filters[order[at]], counts, 1)
+        _add_bits(filters[order[at]], counts)
     best = -1
     distance = seen
     for bit in range(counts.size):

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from secroute.errors import OverlayError, SecrouteError
 from secroute.opaque import EncodedFilters
 from secroute.overlay import linkstate
-from secroute.router.config import Config
 from secroute.router.guard import DuplicateGuard
 from secroute.router.jobs import Job
 from secroute.router.links_forward import ANYBODY, Forwarder, Item, Kept, Outgoing, Routed
+from secroute.router.links_host import Arrival, LinkHost
 from secroute.router.links_pages import Demands
 from secroute.router.links_peer import Peer
 from secroute.router.links_store import LinkStore, LinkUnit, Numbers, signing_key
 from secroute.router.links_view import OriginTables, View
-from secroute.router.logs import Log
-from secroute.wire.frames import Mode, Problem, PublishResult
+from secroute.wire.frames import Mode, Problem
 from secroute.wire.link_frames import (
     LinkFrame,
     LinkStateFrame,
@@ -39,45 +37,6 @@ REFRESH_S = 600.0
 STORE_RETRY_S = 0.5
 _MIB = 1_048_576
 _NEVER = float("inf")
-
-
-class LinkHost(Protocol):
-    """What links need from their node."""
-
-    config: Config
-    engine_name: str
-    log: Log
-
-    async def take_from_link(self, job: Job) -> bool:
-        """Hand a batch to the node's own receivers; whether there are any (the job's publisher hears of it)."""
-
-    def durable_epochs(self) -> Iterable[tuple[bytes, tuple[int, ...]]]:
-        """(space, epochs with filters) of every durable subscription."""
-
-    def local_filters(self) -> Iterable[tuple[int, EncodedFilters]]:
-        """(endpoint, filters) that are active before the links start."""
-
-
-class Arrival:
-    """A transfer that is done when it was delivered here and passed on; the local pipeline knows it as a publisher."""
-
-    def __init__(self, done: Callable[[Problem | None], None]) -> None:
-        self.commits_pending = 0
-        self._open = 2
-        self._done = done
-        self._problem: Problem | None = None
-
-    def settle(self, result: PublishResult) -> None:
-        """Delivered here."""
-        self.half(result.problem)
-
-    def half(self, problem: Problem | None) -> None:
-        """One of the two halves is done. A batch that can never be taken here must not block the link for ever."""
-        if problem is not None and (problem.retryable or problem.code.startswith("store")):
-            self._problem = Problem(problem.code, problem.message, True)
-        self._open -= 1
-        if not self._open:
-            self._done(self._problem)
 
 
 class Links:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-import traceback
 from typing import TextIO
 
-
-def place_of(error: BaseException) -> str:
-    """Where in the code an error arose."""
-    return "".join(traceback.format_tb(error.__traceback__)[-3:])
+from secroute.errors import place_of
 
 
 class Log:

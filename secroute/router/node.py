@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 
 from secroute import engine, limits
-from secroute.errors import DrainingError, ForbiddenError, QuotaError
+from secroute.errors import DrainingError, ForbiddenError, QuotaError, place_of
 from secroute.router import gather
 from secroute.router.commit import Committer
 from secroute.router.config import ClientRule, Config
@@ -20,7 +20,7 @@ from secroute.router.counters import NodeCounters
 from secroute.router.durables import DurableRegistry
 from secroute.router.guard import DuplicateGuard
 from secroute.router.links import Links
-from secroute.router.logs import Log, place_of
+from secroute.router.logs import Log
 from secroute.router.machine import End, Phase, Reply, SessionMachine
 from secroute.router.outbox import Outbox, OutboxLimits
 from secroute.router.pipeline import Pipeline

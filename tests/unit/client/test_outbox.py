@@ -15,21 +15,10 @@ from secroute.client.outbox import Outbox
 from secroute.client.stats import ClientStats
 from secroute.errors import ClientError, PublishTimeoutError
 from secroute.opaque import EncodedBatch, Scope
-from secroute.wire.frames import Mode, Publish, SessionLimits
+from secroute.wire.frames import Mode, Publish
+from tests.unit.client.scripted import LIMITS
 
 SCOPE = Scope(b"s" * 16, 1, b"p" * 32)
-LIMITS = SessionLimits(
-    frame_bytes_max=1 << 20,
-    batch_messages_max=1_000,
-    publish_window_messages=1_000,
-    publish_window_bytes=1 << 20,
-    publish_window_batches=10,
-    subscription_filters_max=10,
-    session_filters_max=10,
-    keepalive_s=30,
-    resume_grace_s=30,
-    ttl_ms_max=60_000,
-)
 MANY = 20  # so many are sealed in a thread
 
 
